@@ -1,0 +1,92 @@
+//! The machine: its name, its processors, its wall clock.
+
+use std::io;
+use std::mem::MaybeUninit;
+
+use crate::errno::check;
+
+/// The host's name, as `$hostname` shows it.
+pub fn hostname() -> io::Result<String> {
+    // Linux allows 64 bytes.
+    let mut buffer = [0u8; 256];
+    // SAFETY: pointer and length describe one live array; the last byte stays zero whatever the call writes.
+    check(unsafe { libc::gethostname(buffer.as_mut_ptr().cast(), buffer.len() - 1) })?;
+    let end = buffer
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(buffer.len());
+    Ok(String::from_utf8_lossy(&buffer[..end]).into_owned())
+}
+
+/// The processors online, at least 1: what `worker_processes auto` counts.
+pub fn cpu_count() -> usize {
+    // SAFETY: the call takes an integer.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) })
+        .unwrap_or(1)
+        .max(1)
+}
+
+/// A moment on the wall clock of the machine's time zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalTime {
+    pub year: i32,
+    /// 1 to 12.
+    pub month: i32,
+    /// 1 to 31.
+    pub day: i32,
+    pub hour: i32,
+    pub minute: i32,
+    /// 0 to 60.
+    pub second: i32,
+    /// 0 is Sunday.
+    pub weekday: i32,
+    /// 0 to 365.
+    pub day_of_year: i32,
+    /// Seconds east of Greenwich.
+    pub offset: i32,
+}
+
+/// The local form of seconds since 1970. It may read the time zone's file: call it once a second, not once a request.
+pub fn local_time(seconds: i64) -> io::Result<LocalTime> {
+    let mut parts = MaybeUninit::<libc::tm>::zeroed();
+    let seconds: libc::time_t = seconds;
+    // SAFETY: both pointers outlive the call.
+    if unsafe { libc::localtime_r(&raw const seconds, parts.as_mut_ptr()) }.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call filled the structure, which was zeroed before; it is integers and one pointer that is not used.
+    let parts = unsafe { parts.assume_init() };
+    Ok(LocalTime {
+        year: parts.tm_year.saturating_add(1900),
+        month: parts.tm_mon + 1,
+        day: parts.tm_mday,
+        hour: parts.tm_hour,
+        minute: parts.tm_min,
+        second: parts.tm_sec,
+        weekday: parts.tm_wday,
+        day_of_year: parts.tm_yday,
+        offset: i32::try_from(parts.tm_gmtoff).unwrap_or(0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_time_agrees_with_its_offset() {
+        let moment = 1_700_000_000 - 1_700_000_000 % 86_400;
+        let local = local_time(moment).unwrap();
+        let seconds =
+            i64::from(local.hour) * 3600 + i64::from(local.minute) * 60 + i64::from(local.second);
+        assert_eq!(seconds, i64::from(local.offset).rem_euclid(86_400));
+        assert_eq!((local.year, local.month), (2023, 11));
+        assert!(local_time(i64::MAX).is_err());
+    }
+
+    #[test]
+    fn the_machine_has_a_name_and_a_processor() {
+        assert!(!hostname().unwrap().is_empty());
+        assert!(cpu_count() >= 1);
+    }
+}
