@@ -13,6 +13,8 @@ use crate::source::Source;
 /// First bytes of an encoded bundle; the last one is the format's version.
 const MAGIC: &[u8; 8] = b"gnt-cnf\x01";
 
+/// Linux's ENOENT, the answer for what was never recorded.
+const NO_SUCH_FILE: i32 = 2;
 /// Linux's EIO, kept for an error that has no number of its own.
 const IO_ERROR: i32 = 5;
 
@@ -79,8 +81,8 @@ impl Source for Bundle {
 
 fn answer<T: Clone>(recorded: Option<&Result<T, i32>>) -> io::Result<T> {
     recorded
-        .ok_or(io::ErrorKind::NotFound)?
-        .clone()
+        .cloned()
+        .unwrap_or(Err(NO_SUCH_FILE))
         .map_err(io::Error::from_raw_os_error)
 }
 

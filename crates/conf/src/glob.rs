@@ -1,4 +1,5 @@
-//! The patterns of `include`, as glob(3) reads them in the C locale: `*`, `?`, `[…]` and backslash.
+//! The patterns of `include`, as glob(3) reads them in the C locale: `*`, `?`, `[…]` and backslash. One difference: a
+//! pattern like `.*` does not match the directories `.` and `..`, which no configuration can mean to include.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -45,7 +46,7 @@ fn expand_from(base: Vec<u8>, rest: &[u8], found: &mut Vec<Vec<u8>>) {
     }
     for name in names_in(&base) {
         // A dot at the front is only matched by a dot.
-        let hidden = name.first() == Some(&b'.') && part.first() != Some(&b'.');
+        let hidden = name.starts_with(b".") && !part.starts_with(b".") && !part.starts_with(b"\\.");
         if !hidden && matches(part, &name) {
             expand_from(with(&name), rest, found);
         }
@@ -189,5 +190,58 @@ fn in_class(class: &[u8], byte: u8) -> bool {
         b"graph" => byte.is_ascii_graphic(),
         b"print" => byte == b' ' || byte.is_ascii_graphic(),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_part_matches_as_in_glibc() {
+        let table: &[(&str, &str, bool)] = &[
+            ("*", "", true),
+            ("*.conf", "a.conf", true),
+            ("*.conf", "a.conf~", false),
+            ("*.conf", ".conf", true),
+            ("a*b*c", "aXbYbZc", true),
+            ("a*b*c", "aXbYbZ", false),
+            ("*?", "", false),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("[a-c]", "b", true),
+            ("[!a-c]", "b", false),
+            ("[^a-c]", "d", true),
+            ("[]a]", "]", true),
+            ("[!]a]", "]", false),
+            ("[a-]", "-", true),
+            ("[a", "[a", true),
+            ("[", "[", true),
+            ("[a", "a", false),
+            ("[[:digit:]x]", "7", true),
+            ("[[:digit:]x]", "x", true),
+            ("[[:digit:]x]", "d", false),
+            ("[\\]]", "]", true),
+            ("\\*", "*", true),
+            ("\\*", "a", false),
+            ("q\\\\w", "q\\w", true),
+            ("?", "\u{e9}", false),
+        ];
+        for &(pattern, name, expected) in table {
+            assert_eq!(
+                matches(pattern.as_bytes(), name.as_bytes()),
+                expected,
+                "{pattern} {name}"
+            );
+        }
+    }
+
+    #[test]
+    fn many_stars_are_no_trap() {
+        let name = b"a".repeat(200);
+        assert!(!matches(
+            &[b"*a".repeat(100), b"b".to_vec()].concat(),
+            &name
+        ));
     }
 }
