@@ -1,0 +1,351 @@
+//! Turns samples into tables for people, for a page of documentation, and into JSON.
+
+use crate::cases::{self, Case};
+use crate::idle::Idle;
+use crate::machine;
+use crate::options::Options;
+use crate::side_by_side::{IdleRow, Row, Sample};
+use crate::targets::{self, Against, SUBJECT};
+use crate::wrk;
+
+/// Median, least and greatest of some samples.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Spread {
+    pub median: f64,
+    pub least: f64,
+    pub greatest: f64,
+}
+
+impl Spread {
+    pub fn of(values: impl Iterator<Item = f64>) -> Spread {
+        let mut sorted: Vec<f64> = values.collect();
+        sorted.sort_by(f64::total_cmp);
+        let (Some(&least), Some(&greatest)) = (sorted.first(), sorted.last()) else {
+            return Spread {
+                median: f64::NAN,
+                least: f64::NAN,
+                greatest: f64::NAN,
+            };
+        };
+        let middle = sorted.len() / 2;
+        let lower = if sorted.len() % 2 == 0 {
+            middle - 1
+        } else {
+            middle
+        };
+        Spread {
+            median: (sorted[lower] + sorted[middle]) / 2.0,
+            least,
+            greatest,
+        }
+    }
+
+    fn range(self, decimals: usize) -> String {
+        format!("{:.decimals$}–{:.decimals$}", self.least, self.greatest)
+    }
+}
+
+impl Row {
+    pub fn spread(&self, value: impl Fn(&Sample) -> f64) -> Spread {
+        Spread::of(self.samples.iter().map(value))
+    }
+
+    pub fn cpu(&self) -> Spread {
+        self.spread(|sample| sample.cpu_us_per_request)
+    }
+}
+
+impl IdleRow {
+    pub fn spread(&self, value: impl Fn(&Idle) -> f64) -> Spread {
+        Spread::of(self.samples.iter().map(value))
+    }
+
+    pub fn per_connection(&self) -> Spread {
+        self.spread(Idle::per_connection)
+    }
+}
+
+/// Cells, the first row being the header; printed as a padded Markdown table.
+struct Table(Vec<Vec<String>>);
+
+impl Table {
+    fn new(header: &[&str]) -> Table {
+        Table(vec![header.iter().map(|cell| (*cell).to_owned()).collect()])
+    }
+
+    fn print(&self) {
+        let columns = self.0[0].len();
+        let width = |column: usize| {
+            self.0
+                .iter()
+                .map(|row| row[column].chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        for (index, row) in self.0.iter().enumerate() {
+            let padded = row
+                .iter()
+                .zip(&widths)
+                .map(|(cell, width)| format!("{cell:width$}"));
+            println!("| {} |", padded.collect::<Vec<_>>().join(" | "));
+            if index == 0 {
+                let rules: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+                println!("| {} |", rules.join(" | "));
+            }
+        }
+        println!();
+    }
+}
+
+/// Prints everything for people; with `--markdown` also what is needed to do it again.
+pub fn print(options: &Options, rows: &[Row], idle: &[IdleRow]) {
+    if options.markdown {
+        print_circumstances(options);
+    }
+    if !rows.is_empty() {
+        load_table(rows).print();
+    }
+    if !idle.is_empty() {
+        idle_table(idle).print();
+    }
+    let verdicts = verdicts(rows, idle);
+    if !verdicts.is_empty() {
+        verdict_table(&verdicts).print();
+    }
+}
+
+fn load_table(rows: &[Row]) -> Table {
+    let mut table = Table::new(&[
+        "case",
+        "load",
+        "server",
+        "CPU µs/request",
+        "min–max",
+        "requests/s",
+        "min–max",
+        "p99 µs",
+        "core used",
+        "by others",
+        "CPU × nginx",
+        "CPU × floor",
+    ]);
+    for row in rows {
+        let (cpu, rate) = (row.cpu(), row.spread(|sample| sample.requests_per_second));
+        let percent = |spread: Spread| format!("{:.0} %", spread.median * 100.0);
+        table.0.push(vec![
+            row.case.name.to_owned(),
+            row.case.describe(),
+            row.contender.clone(),
+            format!("{:.2}", cpu.median),
+            cpu.range(2),
+            format!("{:.0}", rate.median),
+            rate.range(0),
+            format!("{:.0}", row.spread(|sample| sample.p99_us as f64).median),
+            percent(row.spread(|sample| sample.server_share)),
+            percent(row.spread(|sample| sample.others_share)),
+            ratio_text(cpu_ratio(rows, row, Against::Nginx)),
+            ratio_text(cpu_ratio(rows, row, Against::Floor)),
+        ]);
+    }
+    table
+}
+
+fn idle_table(idle: &[IdleRow]) -> Table {
+    let mut table = Table::new(&[
+        "case",
+        "server",
+        "connections",
+        "PSS bare",
+        "PSS ready",
+        "PSS with them",
+        "bytes/connection",
+        "min–max",
+        "× nginx",
+        "bytes/connection from bare",
+    ]);
+    for row in idle {
+        let kilobytes = |value: fn(&Idle) -> u64| {
+            format!(
+                "{:.0} KB",
+                row.spread(|sample| value(sample) as f64 / 1024.0).median
+            )
+        };
+        let each = row.per_connection();
+        table.0.push(vec![
+            cases::IDLE.to_owned(),
+            row.contender.clone(),
+            row.samples
+                .first()
+                .map_or(0, |sample| sample.connections)
+                .to_string(),
+            kilobytes(|sample| sample.bare),
+            kilobytes(|sample| sample.before),
+            kilobytes(|sample| sample.during),
+            format!("{:.0}", each.median),
+            each.range(0),
+            ratio_text(idle_ratio(idle, row, Against::Nginx)),
+            format!("{:.0}", row.spread(Idle::per_connection_whole).median),
+        ]);
+    }
+    table
+}
+
+/// One target and what became of it.
+pub struct Verdict {
+    pub case: String,
+    pub what: &'static str,
+    pub against: Against,
+    pub at_most: f64,
+    pub ratio: f64,
+}
+
+impl Verdict {
+    pub fn met(&self) -> bool {
+        self.ratio <= self.at_most
+    }
+}
+
+pub fn verdicts(rows: &[Row], idle: &[IdleRow]) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for against in [Against::Nginx, Against::Floor] {
+        for row in rows.iter().filter(|row| row.contender == SUBJECT) {
+            let (case, what) = (row.case.name.to_owned(), "CPU per request");
+            if let (Some(at_most), Some(ratio)) = (
+                targets::at_most(&case, against),
+                cpu_ratio(rows, row, against),
+            ) {
+                verdicts.push(Verdict {
+                    case,
+                    what,
+                    against,
+                    at_most,
+                    ratio,
+                });
+            }
+        }
+        for row in idle.iter().filter(|row| row.contender == SUBJECT) {
+            let (case, what) = (cases::IDLE.to_owned(), "memory per connection");
+            if let (Some(at_most), Some(ratio)) = (
+                targets::at_most(&case, against),
+                idle_ratio(idle, row, against),
+            ) {
+                verdicts.push(Verdict {
+                    case,
+                    what,
+                    against,
+                    at_most,
+                    ratio,
+                });
+            }
+        }
+    }
+    verdicts
+}
+
+fn verdict_table(verdicts: &[Verdict]) -> Table {
+    let mut table = Table::new(&["case", "target", "measured", "met"]);
+    for verdict in verdicts {
+        table.0.push(vec![
+            verdict.case.clone(),
+            format!(
+                "{} at most {:.2} × {}",
+                verdict.what,
+                verdict.at_most,
+                verdict.against.as_str()
+            ),
+            format!("{:.2}", verdict.ratio),
+            if verdict.met() { "yes" } else { "NO" }.to_owned(),
+        ]);
+    }
+    table
+}
+
+pub fn cpu_ratio(rows: &[Row], row: &Row, against: Against) -> Option<f64> {
+    let same_case =
+        |other: &&Row| other.case.name == row.case.name && other.contender == against.as_str();
+    Some(row.cpu().median / rows.iter().find(same_case)?.cpu().median)
+}
+
+pub fn idle_ratio(idle: &[IdleRow], row: &IdleRow, against: Against) -> Option<f64> {
+    let reference = idle
+        .iter()
+        .find(|other| other.contender == against.as_str())?;
+    Some(row.per_connection().median / reference.per_connection().median)
+}
+
+fn ratio_text(ratio: Option<f64>) -> String {
+    ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"))
+}
+
+fn print_circumstances(options: &Options) {
+    for (label, value) in machine::describe(options) {
+        println!("- {label}: {value}");
+    }
+    println!("- Command: `./dev bench static {}`", options.command);
+    println!(
+        "- Server pinned to core {}, wrk to core {}; {} rounds of {} s, the servers alternating.",
+        options.server_core, options.load_core, options.rounds, options.seconds
+    );
+    for contender in &options.contenders {
+        println!(
+            "- {} is started as `{}`",
+            contender.name,
+            contender.command_text()
+        );
+    }
+    if let Some(case) = options.cases.first() {
+        println!(
+            "- Load of case {}: `wrk {}`\n",
+            case.name,
+            load_arguments(case, options)
+        );
+        let text = case.configuration("DIR".as_ref(), 8080);
+        println!(
+            "All servers but the floor read this nginx.conf (case {}):\n\n```nginx\n{text}```\n",
+            case.name
+        );
+    }
+}
+
+fn load_arguments(case: &Case, options: &Options) -> String {
+    wrk::arguments(case, "127.0.0.1:8080", options.duration()).join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spread_of_odd_and_even_counts() {
+        let odd = Spread::of([3.0, 1.0, 2.0].into_iter());
+        assert_eq!(
+            odd,
+            Spread {
+                median: 2.0,
+                least: 1.0,
+                greatest: 3.0
+            }
+        );
+        assert!((Spread::of([4.0, 1.0, 2.0, 3.0].into_iter()).median - 2.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_target_is_met_at_its_limit_and_missed_above() {
+        let sample = |cpu| Sample {
+            cpu_us_per_request: cpu,
+            requests_per_second: 1.0,
+            p99_us: 1,
+            server_share: 1.0,
+            others_share: 0.0,
+        };
+        let row = |name: &str, cpu| Row {
+            case: cases::all()[0].clone(),
+            contender: name.to_owned(),
+            samples: vec![sample(cpu)],
+        };
+        let rows = [row("nginx", 10.0), row(SUBJECT, 10.0), row("floor", 4.0)];
+        let met: Vec<bool> = verdicts(&rows, &[]).iter().map(Verdict::met).collect();
+        assert_eq!(met, [true, false]);
+    }
+}

@@ -1,0 +1,241 @@
+//! Starts a server on its core in its directory, waits until it answers, and leaves nothing of it behind.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::cases::{self, Case};
+use crate::usage;
+
+/// A server that listens neither then nor later is broken.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+/// After a fast shutdown was asked for; then it is killed.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(5);
+
+/// A server that takes part, and how it is started.
+#[derive(Clone)]
+pub struct Contender {
+    pub name: String,
+    program: Program,
+}
+
+#[derive(Clone)]
+enum Program {
+    /// Words of a command; `{conf}` and `{dir}` are filled in.
+    Configured(Vec<String>),
+    Floor,
+}
+
+impl Contender {
+    /// nginx as Debian installs it, the gannet built beside this program, and the floor.
+    pub fn defaults() -> Result<Vec<Contender>> {
+        let beside = std::env::current_exe()?.with_file_name("gannet");
+        let gannet = std::env::var("GANNET_BIN").unwrap_or(beside.display().to_string());
+        let configured = |name: &str, program: &str| {
+            let words = [
+                program,
+                "-p",
+                "{dir}",
+                "-e",
+                "{dir}/error.log",
+                "-c",
+                "{conf}",
+            ];
+            let program = Program::Configured(words.map(String::from).to_vec());
+            Contender {
+                name: name.to_owned(),
+                program,
+            }
+        };
+        Ok(vec![
+            configured("nginx", "/usr/sbin/nginx"),
+            configured("gannet", &gannet),
+            Contender {
+                name: "floor".to_owned(),
+                program: Program::Floor,
+            },
+        ])
+    }
+
+    /// From `NAME=COMMAND`.
+    pub fn parse(text: &str) -> Result<Contender> {
+        let (name, command) = text
+            .split_once('=')
+            .context("--server needs NAME=COMMAND")?;
+        let words: Vec<String> = command.split_whitespace().map(String::from).collect();
+        if words.is_empty() {
+            bail!("--server {name}: no command");
+        }
+        Ok(Contender {
+            name: name.to_owned(),
+            program: Program::Configured(words),
+        })
+    }
+
+    pub fn is_floor(&self) -> bool {
+        matches!(self.program, Program::Floor)
+    }
+
+    /// As the report shows it.
+    pub fn command_text(&self) -> String {
+        match &self.program {
+            Program::Configured(words) => words.join(" "),
+            Program::Floor => "gannet-bench floor PORT FILE".to_owned(),
+        }
+    }
+
+    /// First line of `-v`.
+    pub fn version(&self) -> String {
+        let Program::Configured(words) = &self.program else {
+            return "the bare epoll loop of bench/src/floor.rs".to_owned();
+        };
+        let Ok(output) = Command::new(&words[0]).arg("-v").output() else {
+            return "unknown".to_owned();
+        };
+        let text = [output.stderr, output.stdout].concat();
+        String::from_utf8_lossy(&text)
+            .lines()
+            .next()
+            .unwrap_or("unknown")
+            .to_owned()
+    }
+
+    fn command(&self, dir: &Path, port: u16, case: &Case) -> Result<Command> {
+        match &self.program {
+            Program::Floor => {
+                let mut command = Command::new(std::env::current_exe()?);
+                command
+                    .arg("floor")
+                    .arg(port.to_string())
+                    .arg(cases::body_file(dir, case.size));
+                command.args(case.close.then_some("close"));
+                Ok(command)
+            }
+            Program::Configured(words) => {
+                let conf = dir.join("nginx.conf");
+                fs::write(&conf, case.configuration(dir, port))?;
+                let fill = |word: &String| {
+                    word.replace("{conf}", &conf.display().to_string())
+                        .replace("{dir}", &dir.display().to_string())
+                };
+                let mut filled = words.iter().map(fill);
+                let mut command = Command::new(filled.next().context("an empty command")?);
+                command.args(filled);
+                Ok(command)
+            }
+        }
+    }
+}
+
+/// A running server; stopped and reaped when dropped.
+pub struct Running {
+    child: Child,
+    pub address: SocketAddr,
+    /// The master and its workers.
+    pub processes: Vec<u32>,
+    error_log: PathBuf,
+}
+
+impl Running {
+    /// Starts `contender` for `case` on `core` and waits until it accepts connections.
+    pub fn start(contender: &Contender, case: &Case, dir: &Path, core: usize) -> Result<Running> {
+        let port = free_port()?;
+        let mut command = contender.command(dir, port, case)?;
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        for old in [cases::log_file(dir), dir.join("error.log")] {
+            fs::write(old, "")?;
+        }
+        let before = rustix::thread::sched_getaffinity(None)?;
+        pin(core)?;
+        let child = command.spawn();
+        sched_setaffinity(None, &before)?;
+        let mut running = Running {
+            child: child.with_context(|| format!("cannot start {}", contender.command_text()))?,
+            address: (Ipv4Addr::LOCALHOST, port).into(),
+            processes: Vec::new(),
+            error_log: dir.join("error.log"),
+        };
+        running
+            .wait_until_listening()
+            .with_context(|| contender.name.clone())?;
+        Ok(running)
+    }
+
+    fn wait_until_listening(&mut self) -> Result<()> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        while TcpStream::connect(self.address).is_err() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("ended at once: {status}\n{}", self.errors());
+            }
+            if Instant::now() > deadline {
+                bail!("does not listen on {}\n{}", self.address, self.errors());
+            }
+            sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// Takes note of the worker processes, which exist for certain once a request was answered.
+    pub fn note_processes(&mut self) -> Result<()> {
+        self.processes = usage::family(self.child.id())?;
+        Ok(())
+    }
+
+    /// What the server wrote to its error log.
+    pub fn errors(&self) -> String {
+        fs::read_to_string(&self.error_log).unwrap_or_default()
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        let family = usage::family(self.child.id())?;
+        signal(self.child.id(), Signal::TERM);
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        while self.child.try_wait()?.is_none() {
+            if Instant::now() > deadline {
+                family
+                    .iter()
+                    .for_each(|process| signal(*process, Signal::KILL));
+                self.child.wait()?;
+                break;
+            }
+            sleep(POLL);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Err(error) = self.stop() {
+            eprintln!("stopping process {}: {error}", self.child.id());
+        }
+    }
+}
+
+/// Sends a signal; a process that is gone already is no error.
+pub fn signal(process: u32, signal: Signal) {
+    if let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) {
+        let _gone = kill_process(process, signal);
+    }
+}
+
+/// Pins this thread, and what it starts from now on, to one core.
+pub fn pin(core: usize) -> Result<()> {
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    sched_setaffinity(None, &cores).with_context(|| format!("no core {core}; see --cores"))
+}
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
+        .local_addr()?
+        .port())
+}
