@@ -1,1 +1,14 @@
-//! wire
+//! Gannet's protocols: bytes in, values out. Nothing here does I/O, blocks or asks the time.
+//! The modules stand in the order a request meets them.
+
+/// The values of header fields: dates, validators, ranges, codings, cookies.
+pub mod fields;
+/// The ordered, case-keeping header list of responses.
+pub mod headers;
+/// HTTP/1.x heads, bodies and chunked coding.
+pub mod http1;
+/// Request targets: splitting, normalising, escaping, host names.
+pub mod uri;
+
+#[cfg(test)]
+mod testing;
