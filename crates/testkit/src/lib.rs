@@ -1,1 +1,23 @@
-//! testkit
+//! What the tests need around a server: ports, a temporary directory, the process, a raw client, a toy origin,
+//! and the case folders of `tests/cases` (their format is in tests/README.md).
+
+/// Case folders: their files, their run, the comparison.
+pub mod case;
+/// A client that sends exactly the bytes it is given.
+pub mod client;
+/// A line-by-line difference for failure messages.
+pub mod difference;
+/// A temporary directory that goes away with its owner.
+pub mod directory;
+/// Generated documentation that must be current.
+pub mod generated;
+/// Replies and logs as text without what changes from run to run.
+pub mod normalise;
+/// A toy upstream.
+pub mod origin;
+/// A TCP port that no other test on this machine uses.
+pub mod ports;
+/// HTTP/1 replies, read strictly.
+pub mod reply;
+/// Starts Gannet or nginx, waits until it listens, stops and reaps it.
+pub mod server;

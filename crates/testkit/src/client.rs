@@ -1,0 +1,143 @@
+//! A client that sends exactly the bytes it is given and reads until the server closes or one reply is complete.
+
+use crate::reply::{self, Reply};
+use socket2::{Domain, Socket, Type};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// No case waits longer than this for a byte.
+pub const READ_LIMIT: Duration = Duration::from_secs(10);
+const DRAIN_LIMIT: Duration = Duration::from_millis(300);
+
+pub struct Client {
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+/// How the stream ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    Closed,
+    /// Nothing came within `READ_LIMIT`.
+    Silent,
+}
+
+impl Client {
+    pub fn connect(port: u16) -> std::io::Result<Client> {
+        Client::connect_from(IpAddr::from([127, 0, 0, 1]), port)
+    }
+
+    /// Connects to 127.0.0.1 from the given loopback address.
+    pub fn connect_from(source: IpAddr, port: u16) -> std::io::Result<Client> {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        if source != IpAddr::from([127, 0, 0, 1]) {
+            socket.bind(&SocketAddr::new(source, 0).into())?;
+        }
+        socket.connect(&SocketAddr::from(([127, 0, 0, 1], port)).into())?;
+        let stream = TcpStream::from(socket);
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(READ_LIMIT))?;
+        Ok(Client {
+            stream,
+            received: Vec::new(),
+        })
+    }
+
+    /// The port this end has.
+    pub fn local_port(&self) -> u16 {
+        self.stream.local_addr().map_or(0, |address| address.port())
+    }
+
+    /// Sends bytes; a server that closes early is no error, since its answer is what counts.
+    pub fn send(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
+    /// Sends the bytes in `count` pieces of about one size, each after the server has read the one before.
+    pub fn send_in_pieces(&mut self, bytes: &[u8], count: usize) {
+        let size = bytes.len().div_ceil(count.max(1)).max(1);
+        for piece in bytes.chunks(size) {
+            self.send(piece);
+            self.wait_until_read();
+        }
+    }
+
+    /// Says that nothing more will be sent.
+    pub fn finish(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// Everything until the server closes.
+    pub fn read_to_end(&mut self) -> (Vec<u8>, End) {
+        let end = loop {
+            match self.read_some() {
+                Ok(0) => break End::Closed,
+                Ok(_) => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
+                {
+                    break End::Silent;
+                }
+                Err(_) => break End::Closed,
+            }
+        };
+        (std::mem::take(&mut self.received), end)
+    }
+
+    /// One reply to a request with this method, by its own framing; None when the connection ends before.
+    pub fn read_reply(&mut self, method: &str) -> Option<Reply> {
+        loop {
+            if let Some((reply, used)) = reply::parse(&self.received, method, false) {
+                self.received.drain(..used);
+                return Some(reply);
+            }
+            if !matches!(self.read_some(), Ok(1..)) {
+                let rest = std::mem::take(&mut self.received);
+                return reply::parse(&rest, method, true).map(|(reply, _)| reply);
+            }
+        }
+    }
+
+    fn read_some(&mut self) -> std::io::Result<usize> {
+        let mut buffer = [0; 16 * 1024];
+        let count = self.stream.read(&mut buffer)?;
+        self.received.extend_from_slice(&buffer[..count]);
+        Ok(count)
+    }
+
+    /// Waits until the server's receive queue for this connection is empty, as /proc/net/tcp shows it.
+    fn wait_until_read(&self) {
+        let (Ok(here), Ok(there)) = (self.stream.local_addr(), self.stream.peer_addr()) else {
+            return;
+        };
+        let deadline = Instant::now() + DRAIN_LIMIT;
+        while queued(there, here) != Some(0) && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// The bytes that wait at `local` for the connection from `remote`.
+fn queued(local: SocketAddr, remote: SocketAddr) -> Option<u64> {
+    let table = std::fs::read_to_string("/proc/net/tcp").ok()?;
+    let (local, remote) = (table_address(local), table_address(remote));
+    let line = table
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let fields = line
+        .into_iter()
+        .find(|f| f.len() > 4 && f[1] == local && f[2] == remote)?;
+    u64::from_str_radix(fields[4].split(':').nth(1)?, 16).ok()
+}
+
+fn table_address(address: SocketAddr) -> String {
+    let IpAddr::V4(ip) = address.ip() else {
+        return String::new();
+    };
+    format!(
+        "{:08X}:{:04X}",
+        u32::from_le_bytes(ip.octets()),
+        address.port()
+    )
+}
