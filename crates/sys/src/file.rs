@@ -145,6 +145,14 @@ fn open_flags(directory: Option<&File>, path: &Path, flags: libc::c_int) -> io::
     Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 
+/// Makes `target` another name for what `source` has open: all who write to `target` write there from now on, with no
+/// moment in which it is closed.
+pub fn replace(target: &File, source: File) -> io::Result<()> {
+    // SAFETY: both descriptors are open; the kernel exchanges what the first one names in one step.
+    retry(|| check(unsafe { libc::dup3(source.as_raw_fd(), target.as_raw_fd(), libc::O_CLOEXEC) }))
+        .map(drop)
+}
+
 /// Hands an open file to a user.
 pub fn change_owner(file: impl AsFd, user: Uid, group: Option<Gid>) -> io::Result<()> {
     // -1 leaves the group as it is.
@@ -220,6 +228,19 @@ mod tests {
         assert_eq!(after.identity.modified_ns, before.identity.modified_ns);
         assert_ne!(after.identity.changed_ns, before.identity.changed_ns);
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_replaced_file_takes_the_writes_of_the_former() {
+        let root = std::env::temp_dir().join(format!("gannet-sys-replace-{}", std::process::id()));
+        std::fs::create_dir_all(&root).unwrap();
+        let mut log = open_log(&root.join("a")).unwrap();
+        log.write_all(b"1").unwrap();
+        replace(&log, open_log(&root.join("b")).unwrap()).unwrap();
+        log.write_all(b"2").unwrap();
+        assert_eq!(std::fs::read(root.join("a")).unwrap(), b"1");
+        assert_eq!(std::fs::read(root.join("b")).unwrap(), b"2");
+        std::fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

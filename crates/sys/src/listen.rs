@@ -1,9 +1,11 @@
 //! Opening sockets that listen. The process layer opens them all, before the pid file is written; nothing else does.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::address::{Raw, SocketAddress};
 use crate::errno::{Errno, check};
@@ -220,8 +222,33 @@ pub fn set_reuse_port(socket: impl AsFd) -> io::Result<()> {
     set_int(socket, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)
 }
 
-/// Whether a descriptor is a socket that listens (streams) or is bound (datagrams): what an inherited one must be.
-pub fn inherited_kind(socket: impl AsFd) -> io::Result<Kind> {
+/// Takes the listening sockets that the parent left open over exec, by their numbers. The second call gives none: each
+/// socket has one owner. Call it before this process opens a listening socket of its own; numbers of anything else are
+/// answered with an error, and left alone.
+pub fn adopt(numbers: &[i32]) -> Vec<io::Result<OwnedFd>> {
+    static ADOPTED: AtomicBool = AtomicBool::new(false);
+    if ADOPTED.swap(true, Ordering::SeqCst) {
+        return Vec::new();
+    }
+    let mut taken = HashSet::new();
+    let adopt_one = |&number: &i32| {
+        if number <= libc::STDERR_FILENO || !taken.insert(number) {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        // SAFETY: borrowed for two calls that fail on a number that is not open; nothing is closed meanwhile.
+        let socket = unsafe { BorrowedFd::borrow_raw(number) };
+        kind_of(socket)?;
+        crate::file::set_close_on_exec(socket, true)?;
+        crate::socket::set_nonblocking(socket, true)?;
+        // SAFETY: it is a listening socket; this process has opened none yet, so it came over exec and has no owner. It is
+        // taken once (the set and the flag above).
+        Ok(unsafe { OwnedFd::from_raw_fd(number) })
+    };
+    numbers.iter().map(adopt_one).collect()
+}
+
+/// The kind of a socket that listens (streams) or is bound (datagrams); an error for any other descriptor.
+pub fn kind_of(socket: impl AsFd) -> io::Result<Kind> {
     let socket = socket.as_fd();
     if get_int(socket, libc::SOL_SOCKET, libc::SO_TYPE)? == libc::SOCK_DGRAM {
         return Ok(Kind::Datagram);
@@ -295,7 +322,7 @@ mod tests {
         };
         let socket = listen(&any(), &options).unwrap();
         assert!(get_int(&socket, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT).unwrap() > 0);
-        assert_eq!(inherited_kind(&socket).unwrap(), Kind::Stream);
+        assert_eq!(kind_of(&socket).unwrap(), Kind::Stream);
         configure(&socket, &any(), &ListenOptions::default()).unwrap();
         assert_eq!(
             get_int(&socket, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT).unwrap(),
@@ -309,7 +336,7 @@ mod tests {
             },
         )
         .unwrap();
-        assert_eq!(inherited_kind(&datagram).unwrap(), Kind::Datagram);
+        assert_eq!(kind_of(&datagram).unwrap(), Kind::Datagram);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Processes: fork, wait, kill, sessions, limits and priority.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::OsStrExt;
 
 use crate::errno::{check, retry};
 use crate::signal::Signal;
@@ -15,6 +17,14 @@ impl fmt::Display for Pid {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(out)
     }
+}
+
+/// The processors online: what `worker_processes auto` counts.
+pub use crate::machine::cpu_count;
+
+/// Whether this process may do what only root may: low ports, other users.
+pub fn is_root() -> bool {
+    crate::user::effective_uid() == crate::user::Uid(0)
 }
 
 pub fn own_pid() -> Pid {
@@ -171,6 +181,31 @@ pub fn fill_standard_descriptors() -> io::Result<()> {
         // It took a standard number: leave it there.
         let _kept = std::os::fd::IntoRawFd::into_raw_fd(null);
     }
+}
+
+/// Replaces the environment by these variables. Refused while the process has a second thread, which might be reading it.
+pub fn replace_environment(variables: &[(OsString, OsString)]) -> io::Result<()> {
+    if !is_single_threaded()? {
+        return Err(io::Error::other("the environment with several threads"));
+    }
+    let former: Vec<OsString> = std::env::vars_os().map(|(name, _)| name).collect();
+    for name in former {
+        // SAFETY: no other thread exists that could read the environment meanwhile (checked above).
+        unsafe { std::env::remove_var(name) };
+    }
+    for (name, value) in variables {
+        let bytes = name.as_bytes();
+        if bytes.is_empty()
+            || bytes.contains(&b'=')
+            || bytes.contains(&0)
+            || value.as_bytes().contains(&0)
+        {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        // SAFETY: as above.
+        unsafe { std::env::set_var(name, value) };
+    }
+    Ok(())
 }
 
 /// Sets the permission bits that new files lose; returns the former ones.
