@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 mod escape;
-pub use escape::{Class, escape, escape_html, escape_into, hex_value, unescape};
+pub use escape::{Class, escape, escape_html, escape_into, hex_value, unescape, unescape_redirect};
 
 /// Why a target or a host was refused; the client sees 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

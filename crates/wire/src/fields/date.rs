@@ -61,57 +61,53 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// Reads an IMF-fixdate, an RFC 850 date or an asctime date; the day's name is not checked, as in nginx.
+/// Reads an IMF-fixdate, an RFC 850 date or an asctime date. As in nginx the day's name may be any word, and what
+/// follows the last number (the zone, which is always GMT) is not looked at.
 pub fn parse(value: &[u8]) -> Option<i64> {
+    let value = value.trim_ascii_start();
+    let end = memchr::memchr2(b',', b' ', value)?;
     let mut text = Cursor {
-        rest: value.trim_ascii(),
+        rest: &value[end + 1..],
     };
-    let comma = memchr::memchr(b',', text.rest);
-    if let Some(comma) = comma {
-        text.rest = &text.rest[comma + 1..];
-        text.blanks();
-        let day = text.number(2)?;
-        return match text.next()? {
-            b' ' => {
-                text.blanks();
-                let month = text.month()?;
-                text.blanks();
-                let year = text.number(4)?;
-                let clock = text.clock()?;
-                text.zone()?;
-                seconds(year, month, day, clock)
-            }
-            b'-' => {
-                let month = text.month()?;
-                text.exactly(b'-')?;
-                // RFC 850's two digits: nginx takes 70-99 as the last century.
-                let short = text.number(2)?;
-                let year = if short < 70 {
-                    short + 2000
-                } else {
-                    short + 1900
-                };
-                let clock = text.clock()?;
-                text.zone()?;
-                seconds(year, month, day, clock)
-            }
-            _ => None,
-        };
-    }
-    let blank = memchr::memchr(b' ', text.rest)?;
-    text.rest = &text.rest[blank..];
     text.blanks();
-    let month = text.month()?;
-    text.blanks();
-    let day = text.number(if text.rest.get(1) == Some(&b' ') {
-        1
+    if value[end] == b' ' {
+        parse_asctime(&mut text)
     } else {
-        2
-    })?;
+        parse_after_comma(&mut text)
+    }
+}
+
+fn parse_after_comma(text: &mut Cursor<'_>) -> Option<i64> {
+    let day = text.number(2)?;
+    let separator = text.next()?;
+    let month = text.month()?;
+    text.exactly(separator)?;
+    let year = match separator {
+        b' ' => text.number(4)?,
+        // RFC 850 has two digits: nginx takes 70 to 99 as the last century.
+        b'-' => match text.number(2)? {
+            short @ 0..70 => short + 2000,
+            short => short + 1900,
+        },
+        _ => return None,
+    };
     let clock = text.clock()?;
-    text.blanks();
+    seconds(year, month, day, clock)
+}
+
+fn parse_asctime(text: &mut Cursor<'_>) -> Option<i64> {
+    let month = text.month()?;
+    text.exactly(b' ')?;
+    let day = match text.rest.first()? {
+        b' ' => {
+            text.blanks();
+            text.number(1)?
+        }
+        _ => text.number(2)?,
+    };
+    let clock = text.clock()?;
+    text.exactly(b' ')?;
     let year = text.number(4)?;
-    text.rest.is_empty().then_some(())?;
     seconds(year, month, day, clock)
 }
 
@@ -165,26 +161,22 @@ impl Cursor<'_> {
     /// 1 to 12.
     fn month(&mut self) -> Option<i64> {
         let name = self.rest.get(..3)?;
-        let index = MONTHS.iter().position(|month| name == &month[..])?;
+        let index = MONTHS
+            .iter()
+            .position(|month| name.eq_ignore_ascii_case(&month[..]))?;
         self.rest = &self.rest[3..];
         Some(index as i64 + 1)
     }
 
     /// ` hh:mm:ss` as seconds of the day.
     fn clock(&mut self) -> Option<i64> {
-        self.blanks();
+        self.exactly(b' ')?;
         let hour = self.number(2)?;
         self.exactly(b':')?;
         let minute = self.number(2)?;
         self.exactly(b':')?;
         let second = self.number(2)?;
         (hour < 24 && minute < 60 && second < 60).then_some(hour * 3600 + minute * 60 + second)
-    }
-
-    /// The rest must be GMT.
-    fn zone(&mut self) -> Option<()> {
-        self.blanks();
-        self.rest.starts_with(b"GMT").then_some(())
     }
 }
 
@@ -208,22 +200,58 @@ mod tests {
         }
     }
 
+    /// Each row was sent to nginx 1.22 as If-Modified-Since.
     #[test]
-    fn bad_dates() {
+    fn as_tolerant_as_nginx() {
+        for text in [
+            "Sat, 21 Nov 2026 21:15:32 GMT",
+            "Saturday, 21-Nov-26 21:15:32 GMT",
+            "Sat Nov 21 21:15:32 2026",
+            "Sat, 21 Nov 2026 21:15:32",
+            "Sat, 21 Nov 2026 21:15:32 UTC",
+            "Sat, 21 Nov 2026 21:15:32 GMT; length=5",
+            "Sat,21 Nov 2026 21:15:32 GMT",
+            "Sat,  21 Nov 2026 21:15:32 GMT",
+            ", 21 Nov 2026 21:15:32 GMT",
+            "SAT, 21 NOV 2026 21:15:32 GMT",
+            "\"Sat, 21 Nov 2026 21:15:32 GMT\"",
+            "Sat Nov 21 21:15:32 2026 GMT",
+            "Xyz Nov 21 21:15:32 2026",
+            "  Sat, 21 Nov 2026 21:15:32 GMT",
+        ] {
+            assert_eq!(parse(text.as_bytes()), Some(1_795_295_732), "{text}");
+        }
         for text in [
             "",
             "x",
-            "Sun,",
             "0",
-            "Sun, 32 Nov 1994 08:49:37 GMT",
-            "Sun, 06 Nov 1994 24:49:37 GMT",
-            "Sun, 06 Nov 1994 08:60:37 GMT",
-            "Sun, 29 Feb 1995 08:49:37 GMT",
-            "Sun, 06 Abc 1994 08:49:37 GMT",
-            "Sun, 06 Nov 1994 08:49 GMT",
-            "Sun Nov  6 08:49:37 94",
+            "Sun,",
+            "Sat, 21 Nov  2026 21:15:32 GMT",
+            "21 Nov 2026 21:15:32 GMT",
+            "Sat, 21 Nov 2026 21.15.32 GMT",
+            "Sat, 21-Nov-2026 21:15:32 GMT",
+            "Sat, 21 Nov 26 21:15:32 GMT",
+            "Sat, 32 Nov 2026 21:15:32 GMT",
+            "Sat, 21 Nov 2026 24:15:32 GMT",
+            "Sat, 21 Nov 2026 21:60:32 GMT",
+            "Sat, 29 Feb 2026 21:15:32 GMT",
+            "Sat, 21 Abc 2026 21:15:32 GMT",
+            "Sat, 21 Nov 2026 21:15",
         ] {
             assert_eq!(parse(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn random_bytes_never_panic() {
+        let mut random = crate::testing::Random::new(4);
+        for _ in 0..50_000 {
+            let mut text = b"Sat, 21 Nov 2026 21:15:32 GMT".to_vec();
+            let at = random.below(text.len() as u64) as usize;
+            text[at] = random.next() as u8;
+            let date = parse(&text);
+            assert!(date.is_none_or(|seconds| (-62_167_219_200..=LAST_SECOND).contains(&seconds)));
+            let _ = parse(&random.bytes(30));
         }
     }
 

@@ -52,6 +52,49 @@ pub fn request_framing(fields: &[Field], buf: &[u8], version: Version) -> Result
     Ok(Framing::Chunked)
 }
 
+/// Decides how an upstream response's body is framed. `to_head` is true when the request was HEAD. As nginx does since
+/// 1.23, an answer whose length could be read in two ways is refused (502); so is a coding other than chunked.
+pub fn response_framing(
+    fields: &[Field],
+    buf: &[u8],
+    status: u16,
+    to_head: bool,
+) -> Result<Framing, Error> {
+    let mut length = None;
+    let mut chunked = false;
+    for field in fields {
+        let value = field.value.of(buf);
+        match field.known {
+            Known::ContentLength => {
+                let parsed = parse_content_length(value).ok_or(Error::InvalidContentLength)?;
+                if length.replace(parsed).is_some() {
+                    return Err(Error::DuplicateHeader);
+                }
+            }
+            Known::TransferEncoding => {
+                if !value.eq_ignore_ascii_case(b"chunked") {
+                    return Err(Error::UnknownTransferEncoding);
+                }
+                if chunked {
+                    return Err(Error::DuplicateHeader);
+                }
+                chunked = true;
+            }
+            _ => {}
+        }
+    }
+    if chunked && length.is_some() {
+        return Err(Error::LengthWithTransferEncoding);
+    }
+    if to_head || status < 200 || status == 204 || status == 304 {
+        return Ok(Framing::None);
+    }
+    if chunked {
+        return Ok(Framing::Chunked);
+    }
+    Ok(length.map_or(Framing::UntilClose, Framing::Length))
+}
+
 /// Reads a Content-Length: digits only, at most 2^63-1.
 pub fn parse_content_length(value: &[u8]) -> Option<u64> {
     if value.is_empty() {

@@ -15,6 +15,8 @@ pub mod field;
 mod method;
 /// The incremental parser of request heads.
 pub mod request;
+/// The parser of upstream response heads.
+pub mod response;
 
 pub use check::check;
 pub use error::Error;

@@ -63,7 +63,7 @@ static ARGS: [bool; 256] = and_high(bytes_in(b"\"#%&+;<>?\\^`{|}"));
 static URI_COMPONENT: [bool; 256] = all_but_unreserved();
 static HTML: [bool; 256] = and_high(bytes_in(b"\"#%'<>?\\^`{|}"));
 static REFRESH: [bool; 256] = and_high(bytes_in(b"\"%'<>\\^`{|}"));
-static MEMCACHED: [bool; 256] = bytes_in(b"%\x7f");
+static MEMCACHED: [bool; 256] = bytes_in(b"%");
 
 impl Class {
     fn table(self) -> &'static [bool; 256] {
@@ -128,6 +128,41 @@ pub fn unescape(src: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
+/// What nginx does to the target of a `rewrite` that answers with a redirect: up to the `?`, escapes of printable
+/// bytes above `%` are decoded, the others stay. Of a malformed escape only what does not belong to it is kept.
+pub fn unescape_redirect(src: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memchr(b'%', src).is_none() {
+        return Cow::Borrowed(src);
+    }
+    let mut out = Vec::with_capacity(src.len());
+    let mut at = 0;
+    while let Some(&b) = src.get(at) {
+        at += 1;
+        let decoded = match b {
+            b'%' => {
+                let Some(high) = src.get(at).copied().and_then(hex_value) else {
+                    continue;
+                };
+                let low = src.get(at + 1).copied().and_then(hex_value);
+                at += 2;
+                let Some(low) = low else { continue };
+                high << 4 | low
+            }
+            _ => b,
+        };
+        if b == b'%' && !(b'&'..0x7f).contains(&decoded) {
+            out.extend_from_slice(&src[at - 3..at]);
+            continue;
+        }
+        out.push(decoded);
+        if decoded == b'?' {
+            out.extend_from_slice(&src[at..]);
+            break;
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// The value of a hexadecimal digit.
 pub fn hex_value(digit: u8) -> Option<u8> {
     match digit {
@@ -171,6 +206,16 @@ mod tests {
     #[test]
     fn sets_as_measured_on_nginx() {
         assert_eq!(escaped_printable(Class::Uri), "\"#%<>?\\^`{|}");
+        assert_eq!(escaped_printable(Class::Args), "\"#%&+;<>?\\^`{|}");
+        assert_eq!(
+            escaped_printable(Class::UriComponent),
+            "!\"#$%&'()*+,/:;<=>?@[\\]^`{|}"
+        );
+        assert_eq!(escaped_printable(Class::Memcached), "%");
+        assert_eq!(
+            escape(b"\x7f\x80\0", Class::Memcached).as_ref(),
+            b"\x7f\x80%00"
+        );
         assert_eq!(
             escape("/a b/é?x".as_bytes(), Class::Uri).as_ref(),
             b"/a%20b/%C3%A9%3Fx"
@@ -206,6 +251,28 @@ mod tests {
                 unescape(raw.as_bytes()).as_ref(),
                 decoded.as_bytes(),
                 "{raw}"
+            );
+        }
+    }
+
+    /// Each row stood in a `rewrite ... permanent` of nginx 1.22.
+    #[test]
+    fn redirects_as_nginx_unescapes_them() {
+        for (target, expected) in [
+            ("/plain", "/plain"),
+            ("/x\"y%41 z<>?q=a b%20", "/x\"yA z<>?q=a b%20"),
+            ("/%01%20%22%25%26%2f%7e", "/%01%20%22%25&/~"),
+            ("/%7f%80%fF", "/%7f%80%fF"),
+            ("/%3e%3f%41", "/>?%41"),
+            ("/a?%41", "/a?%41"),
+            ("/a%zz%4%", "/azz"),
+            ("/a%", "/a"),
+            ("/a%4", "/a"),
+        ] {
+            assert_eq!(
+                unescape_redirect(target.as_bytes()).as_ref(),
+                expected.as_bytes(),
+                "{target}"
             );
         }
     }
