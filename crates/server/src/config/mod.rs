@@ -1,0 +1,42 @@
+//! The configuration: tree to raw (`build`), raw to resolved (`resolve`), and the types that serve (`model`).
+
+pub mod accepted;
+pub mod build;
+pub mod defaults;
+pub mod directive;
+pub mod directives;
+pub mod main_settings;
+pub mod model;
+pub mod resolve;
+pub mod setting;
+
+pub use build::Paths;
+pub use model::Config;
+
+use conf::{Source, Tree};
+use std::sync::Arc;
+
+/// A configuration in force on one thread; requests hold on to the one they began with.
+#[derive(Debug)]
+pub struct Generation {
+    pub config: Arc<Config>,
+}
+
+/// What came of reading a configuration: the warnings stand in `Config`, or there is one error as nginx has it.
+pub type Loaded = Result<Config, conf::Error>;
+
+/// Reads nginx.conf (and the text of `-g`) through `source`. Opens nothing.
+pub fn load(source: &dyn Source, paths: &Paths, globals: &[u8]) -> (Loaded, Tree) {
+    let tree = conf::parse(source, &paths.conf_file, &paths.conf_prefix);
+    let loaded = read(source, paths, globals, &tree);
+    (loaded, tree)
+}
+
+fn read(source: &dyn Source, paths: &Paths, globals: &[u8], tree: &Tree) -> Loaded {
+    let mut build = build::Build::new(source, paths);
+    if !globals.is_empty() {
+        build.read_block(&conf::parse_text(globals))?;
+    }
+    build.read_block(&tree.root)?;
+    resolve::resolve(build)
+}

@@ -1,0 +1,154 @@
+//! The configuration as types: `Config` > `Http` > `Server` > `Location`, one typed field per feature. The lists of
+//! features below are the only place where a feature's settings are joined to a block.
+
+use super::build::Frame;
+use super::setting::Complaint;
+use crate::content::Content;
+use crate::routing::{hosts, locations};
+use crate::variables::registry::Variables;
+use crate::{access, connection, content, filter, limit, log, pipeline, rewrite};
+use bytes::Bytes;
+
+/// Index of a location in `Http::locations`.
+pub type LocationId = u32;
+/// Index of a server in `Http::servers`.
+pub type ServerId = u32;
+
+macro_rules! features {
+    ($raw:ident, $settings:ident, $( $(#[$doc:meta])* $field:ident : $($module:ident)::+ ),* $(,)?) => {
+        #[derive(Default, Debug, Clone)]
+        pub struct $raw { $( $(#[$doc])* pub $field: $($module)::+::Raw, )* }
+        #[derive(Default, Debug, Clone)]
+        pub struct $settings { $( $(#[$doc])* pub $field: $($module)::+::Settings, )* }
+        impl $raw {
+            /// What holds in a block inside one with the settings `parent`.
+            #[must_use]
+            pub fn resolve(&self, parent: &$settings) -> $settings {
+                $settings { $( $field: self.$field.resolve(&parent.$field), )* }
+            }
+        }
+    };
+}
+
+features! { RawLocation, LocationSettings,
+    keepalive: connection::keepalive,
+    transmission: connection::transmission,
+    request_body: connection::request_body,
+    limit_rate: limit::rate,
+    redirect: pipeline::redirect,
+    error_pages: pipeline::error_pages,
+    rewrite: rewrite::settings,
+    access: access::allow_deny,
+    static_files: content::static_files,
+    file_cache: content::file_cache,
+    try_files: content::try_files,
+    index: content::index,
+    autoindex: content::autoindex,
+    mime: crate::http::mime,
+    not_modified: filter::not_modified,
+    range: filter::range,
+    headers: filter::headers,
+    access_log: log::access,
+    error_log: log::error,
+}
+
+features! { RawServer, ServerSettings,
+    request_head: connection::request_head,
+}
+
+/// How a location is matched.
+#[derive(Debug, Clone, Default)]
+pub enum LocationKind {
+    /// `server` itself, `http`, `main`: not a location.
+    #[default]
+    None,
+    Prefix { path: Bytes, no_regex: bool },
+    Exact(Bytes),
+    Regex(crate::routing::pattern::Pattern),
+    Named(Bytes),
+    /// `if (…)` inside a location.
+    If,
+    /// `limit_except METHODS { … }`.
+    LimitExcept(access::limit_except::Methods),
+}
+
+/// A block inside a block, as read.
+pub enum Child {
+    Server(Box<Frame>),
+    Location(Box<Frame>),
+    LimitExcept(Box<Frame>),
+}
+
+/// What the `http` block collects beside its frame.
+#[derive(Default)]
+pub struct RawHttp {
+    pub seen: bool,
+    pub frame: Option<Box<Frame>>,
+    pub log_formats: log::format::RawFormats,
+}
+
+/// A location, resolved.
+#[derive(Debug)]
+pub struct Location {
+    /// The name as nginx has it: the path of a prefix or exact location, the pattern's text, `@name`.
+    pub name: Bytes,
+    pub kind: LocationKind,
+    pub settings: LocationSettings,
+    pub content: Content,
+    pub program: rewrite::Program,
+    pub routes: locations::Routes,
+    pub limit_except: Option<(access::limit_except::Methods, LocationId)>,
+}
+
+/// A virtual server, resolved.
+#[derive(Debug)]
+pub struct Server {
+    /// The first name, `$server_name`.
+    pub name: Bytes,
+    /// The server-level settings, as a location that matches nothing.
+    pub base: LocationId,
+    pub settings: ServerSettings,
+    pub program: rewrite::Program,
+    /// Named locations are found from the server.
+    pub named: std::collections::HashMap<Bytes, LocationId>,
+}
+
+/// The `http` block, resolved.
+#[derive(Debug, Default)]
+pub struct Http {
+    pub servers: Vec<Server>,
+    pub locations: Vec<Location>,
+    pub listens: Vec<Listener>,
+    pub variables: Variables,
+}
+
+/// One listening address with the servers behind it.
+#[derive(Debug)]
+pub struct Listener {
+    pub listen: crate::listen::directive::Listen,
+    pub hosts: hosts::Hosts,
+}
+
+/// Everything, resolved: what a thread serves from. Immutable and shared.
+#[derive(Debug, Default)]
+pub struct Config {
+    pub main: super::main_settings::Settings,
+    pub http: Http,
+    pub logs: log::files::LogFiles,
+    pub warnings: Vec<conf::Error>,
+}
+
+impl Config {
+    #[must_use]
+    pub fn location(&self, id: LocationId) -> &Location {
+        &self.http.locations[id as usize]
+    }
+
+    #[must_use]
+    pub fn server(&self, id: ServerId) -> &Server {
+        &self.http.servers[id as usize]
+    }
+}
+
+/// A value that needs the whole configuration to be resolved (`log_format` by name).
+pub type Resolved<T> = Result<T, Complaint>;

@@ -1,0 +1,5 @@
+//! file_cache.
+
+crate::config::setting::settings! {
+    placeholder: bool = false,
+}

@@ -1,0 +1,5 @@
+//! Filters over a response, one file each; their order is one list in `pipeline::filters`.
+
+pub mod headers;
+pub mod not_modified;
+pub mod range;

@@ -1,0 +1,14 @@
+//! What a request and a response are, independent of the protocol that carried them and of the features that act on them.
+
+pub mod body;
+pub mod interrupt;
+pub mod mime;
+pub mod request;
+pub mod response;
+pub mod status;
+pub mod thread;
+
+pub use body::Body;
+pub use interrupt::{Interrupt, Phase};
+pub use request::Request;
+pub use response::Response;

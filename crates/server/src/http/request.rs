@@ -1,0 +1,239 @@
+//! A request on its way through the phases: what was received, where it stands now, and what was sent.
+
+use super::body::Part;
+use crate::config::Generation;
+use crate::config::model::{Location, LocationId, Server, ServerId};
+use crate::variables::registry::{Kind, VariableId};
+use bytes::Bytes;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use sys::address::SocketAddress;
+pub use wire::http1::request::Head;
+use wire::http1::{Known, Method, Span, Version};
+
+/// What a request knows of the connection it came by.
+#[derive(Debug)]
+pub struct Connection {
+    /// `$connection`: the serial number.
+    pub number: u64,
+    pub remote: SocketAddress,
+    pub local: SocketAddress,
+    /// For TCP_INFO; not owned.
+    pub raw_fd: i32,
+    /// Requests so far, this one included.
+    pub requests: Cell<u64>,
+    /// When the connection was accepted, in the thread's monotonic milliseconds.
+    pub started_ms: u64,
+    pub tls: bool,
+}
+
+/// A request body as far as it was read.
+#[derive(Debug, Default)]
+pub enum RequestBody {
+    /// Not read yet, or there is none.
+    #[default]
+    Unread,
+    Memory(Bytes),
+    /// In a temporary file: its name where it has one, and the length.
+    File { name: Option<Bytes>, part: Part, length: u64 },
+}
+
+/// What the log and `$sent_http_…` need of the response; filled when its head is written.
+#[derive(Debug, Default)]
+pub struct Sent {
+    pub status: Cell<u16>,
+    /// The head as written, for `$sent_http_…`.
+    pub head: RefCell<Vec<u8>>,
+    pub header_bytes: Cell<u64>,
+    /// All bytes sent for this request, head included.
+    pub bytes: Cell<u64>,
+    /// `$request_completion` is `OK`.
+    pub complete: Cell<bool>,
+    /// The client went away before or while the response was sent (499 in the log).
+    pub client_closed: Cell<bool>,
+}
+
+/// Captures of the last pattern that matched: the subject and the positions of its groups.
+#[derive(Debug, Default)]
+pub struct Captures {
+    pub subject: Vec<u8>,
+    /// Start and end of group 0, 1, …; `u32::MAX` for a group that took no part.
+    pub positions: Vec<u32>,
+}
+
+/// The value of an assigned or cached variable.
+#[derive(Debug, Clone, Default)]
+pub enum Slot {
+    #[default]
+    Unset,
+    NotFound,
+    Value(Bytes),
+}
+
+/// A request.
+pub struct Request {
+    pub generation: Rc<Generation>,
+    pub connection: Rc<Connection>,
+    /// The bytes of the head; `head` points into them.
+    pub buffer: Vec<u8>,
+    pub head: Head,
+    pub method: Method,
+    pub version: Version,
+    /// The current path, normalised and decoded; rewrites change it.
+    pub uri: Vec<u8>,
+    /// The current arguments, without `?`.
+    pub args: Vec<u8>,
+    /// Host from the request line or the Host field: lower case, no port, no trailing dot. Empty if there was none.
+    pub host: Vec<u8>,
+    /// The port the client named in Host, if any.
+    pub host_port: Option<u16>,
+    pub server: ServerId,
+    pub location: LocationId,
+    /// The request was redirected inside the server, so that `internal` locations take it.
+    pub internal: bool,
+    /// The path was changed by a rewrite or redirect; static files use it instead of the raw one.
+    pub uri_changed: bool,
+    pub captures: RefCell<Captures>,
+    pub slots: RefCell<Vec<Slot>>,
+    pub body: RequestBody,
+    pub content_length: Option<u64>,
+    pub chunked: bool,
+    pub keep_alive: bool,
+    /// `$limit_rate` as set by `set` or X-Accel-Limit-Rate, in bytes per second.
+    pub limit_rate: Cell<Option<u64>>,
+    /// The status that stands above the response's own: that of the error whose page is being made.
+    pub error_status: Option<u16>,
+    /// An `error_page` was applied.
+    pub error_page_used: bool,
+    /// Bytes of the request: head and body, `$request_length`.
+    pub received: Cell<u64>,
+    /// When the first byte came: monotonic milliseconds of the thread.
+    pub started_ms: u64,
+    /// `$request_id`, once asked for.
+    pub id: RefCell<Option<[u8; 32]>>,
+    pub sent: Sent,
+}
+
+impl Request {
+    /// A request whose head is `head` in `buffer`; the URI parts are filled by `connection::request_head`.
+    #[must_use]
+    pub fn new(generation: Rc<Generation>, connection: Rc<Connection>, started_ms: u64) -> Request {
+        Request {
+            generation,
+            connection,
+            buffer: Vec::new(),
+            head: Head::default(),
+            method: Method::default(),
+            version: Version::default(),
+            uri: Vec::new(),
+            args: Vec::new(),
+            host: Vec::new(),
+            host_port: None,
+            server: 0,
+            location: 0,
+            internal: false,
+            uri_changed: false,
+            captures: RefCell::default(),
+            slots: RefCell::default(),
+            body: RequestBody::Unread,
+            content_length: None,
+            chunked: false,
+            keep_alive: false,
+            limit_rate: Cell::new(None),
+            error_status: None,
+            error_page_used: false,
+            received: Cell::new(0),
+            started_ms,
+            id: RefCell::new(None),
+            sent: Sent::default(),
+        }
+    }
+
+    /// The location that serves the request now.
+    #[must_use]
+    pub fn location(&self) -> &Location {
+        self.generation.config.location(self.location)
+    }
+
+    #[must_use]
+    pub fn server(&self) -> &Server {
+        self.generation.config.server(self.server)
+    }
+
+    /// Bytes of the head.
+    #[must_use]
+    pub fn text(&self, span: Span) -> &[u8] {
+        &self.buffer[span.start as usize..span.end as usize]
+    }
+
+    /// The first field of a known name.
+    #[must_use]
+    pub fn field(&self, known: Known) -> Option<&[u8]> {
+        self.head.fields.iter().find(|field| field.known == known).map(|field| self.text(field.value))
+    }
+
+    /// The fields of a name, compared without case, in order.
+    pub fn fields_named<'r>(&'r self, name: &'r [u8]) -> impl Iterator<Item = &'r [u8]> {
+        self.head
+            .fields
+            .iter()
+            .filter(move |field| self.text(field.name).eq_ignore_ascii_case(name))
+            .map(|field| self.text(field.value))
+    }
+
+    /// The target as the client sent it, with arguments.
+    #[must_use]
+    pub fn raw_target(&self) -> &[u8] {
+        self.text(self.head.target)
+    }
+
+    /// Appends a variable's value to `out`; false if it has none.
+    pub fn variable(&self, id: VariableId, out: &mut Vec<u8>) -> bool {
+        match &self.generation.config.http.variables.kinds[id.0 as usize] {
+            Kind::Builtin(evaluate) => evaluate(self, out),
+            Kind::Prefixed(evaluate, suffix) => evaluate(self, suffix, out),
+            Kind::Assigned => match self.slots.borrow().get(id.0 as usize) {
+                Some(Slot::Value(value)) => {
+                    out.extend_from_slice(value);
+                    true
+                }
+                _ => false,
+            },
+            Kind::Map(map) => map.append(id, self, out),
+        }
+    }
+
+    /// Keeps a value for a variable of this request.
+    pub fn assign(&self, id: VariableId, slot: Slot) {
+        let mut slots = self.slots.borrow_mut();
+        let index = id.0 as usize;
+        if slots.len() <= index {
+            slots.resize(index + 1, Slot::Unset);
+        }
+        slots[index] = slot;
+    }
+
+    /// The kept value of a variable.
+    #[must_use]
+    pub fn slot(&self, id: VariableId) -> Slot {
+        self.slots.borrow().get(id.0 as usize).cloned().unwrap_or_default()
+    }
+
+    /// Appends group `index` of the last pattern that matched.
+    pub fn capture(&self, index: usize, out: &mut Vec<u8>) -> bool {
+        let captures = self.captures.borrow();
+        match captures.positions.get(index * 2..index * 2 + 2) {
+            Some(&[start, end]) if start != u32::MAX => {
+                out.extend_from_slice(&captures.subject[start as usize..end as usize]);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether only the head of the response is sent.
+    #[must_use]
+    pub fn is_head(&self) -> bool {
+        self.method == Method::Head
+    }
+}

@@ -1,0 +1,3 @@
+//! Limits on what a client may use.
+
+pub mod rate;

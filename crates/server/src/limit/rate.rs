@@ -1,0 +1,49 @@
+//! `limit_rate` and `limit_rate_after`: bytes per second of one response.
+
+use crate::config::build::Build;
+use crate::config::directive::{Arity, HSLI, Outcome, Set, row};
+use crate::http::Request;
+use crate::variables::Template;
+use conf::table::Row;
+use conf::{Directive, values};
+
+pub const DIRECTIVES: &[Row<Set>] = &[
+    row("limit_rate", HSLI, Arity::Exactly(1), |b, d| amount(b, d, |raw| &mut raw.rate), "Bytes per second of a response; 0: no limit."),
+    row("limit_rate_after", HSLI, Arity::Exactly(1), |b, d| amount(b, d, |raw| &mut raw.after), "Bytes that are sent before the limit holds."),
+];
+
+/// A number of bytes, fixed or with variables.
+#[derive(Debug, Clone)]
+pub enum Amount {
+    Fixed(u64),
+    Variable(Template),
+}
+
+impl Amount {
+    /// The amount for a request; a value that is no size counts as 0.
+    #[must_use]
+    pub fn evaluate(&self, request: &Request) -> u64 {
+        match self {
+            Amount::Fixed(bytes) => *bytes,
+            Amount::Variable(template) => values::parse_size(&template.evaluate(request)).unwrap_or(0),
+        }
+    }
+}
+
+crate::config::setting::settings! {
+    rate: Amount = Amount::Fixed(0),
+    after: Amount = Amount::Fixed(0),
+}
+
+fn amount(
+    build: &mut Build<'_>,
+    directive: &Directive,
+    field: fn(&mut Raw) -> &mut crate::config::setting::Setting<Amount>,
+) -> Outcome {
+    let template = Template::compile(&directive.args[0], &mut build.variables)?;
+    let amount = match template.constant() {
+        Some(text) => Amount::Fixed(values::parse_size(&text).ok_or("invalid value")?),
+        None => Amount::Variable(template),
+    };
+    field(&mut build.location().limit_rate).set(amount)
+}

@@ -1,0 +1,4 @@
+//! Listening addresses and the accept loop (step 1 of a request's path).
+
+pub mod accept;
+pub mod directive;

@@ -1,0 +1,5 @@
+//! access.
+
+crate::config::setting::settings! {
+    placeholder: bool = false,
+}

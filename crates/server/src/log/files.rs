@@ -1,0 +1,4 @@
+//! files
+
+#[derive(Debug, Default)]
+pub struct LogFiles {}

@@ -1,0 +1,4 @@
+//! format
+
+#[derive(Debug, Default)]
+pub struct RawFormats {}

@@ -1,0 +1,6 @@
+//! Access and error logs.
+
+pub mod access;
+pub mod error;
+pub mod files;
+pub mod format;

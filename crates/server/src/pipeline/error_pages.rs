@@ -1,0 +1,208 @@
+//! `error_page`, and the built-in pages: what becomes of a request that a phase interrupted.
+
+use crate::config::build::Build;
+use crate::config::directive::{Arity, HSL, HSLI, Outcome, Set, flag, row};
+use crate::http::interrupt::Target;
+use crate::http::{Body, Interrupt, Request, Response, status};
+use crate::variables::Template;
+use bytes::Bytes;
+use conf::table::Row;
+use conf::{Directive, values};
+use std::sync::Arc;
+use wire::http1::Method;
+
+pub const DIRECTIVES: &[Row<Set>] = &[
+    row("error_page", HSLI, Arity::AtLeast(2), error_page, "Where a request goes that ended in one of these statuses."),
+    row("recursive_error_pages", HSL, Arity::Flag, |b, d| flag(&mut b.location().error_pages.recursive, d), "Whether error pages may have error pages."),
+];
+
+/// What `=` in `error_page` says of the status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// No `=`: the original status.
+    Original,
+    /// `=`: the status that the page's request gives.
+    Own,
+    /// `=CODE`.
+    Code(u16),
+}
+
+/// One status of an `error_page` directive.
+#[derive(Debug, Clone)]
+pub struct ErrorPage {
+    status: u16,
+    answer: Answer,
+    target: Template,
+    /// Arguments of a target without variables.
+    args: Option<Bytes>,
+}
+
+crate::config::setting::settings! {
+    pages: Arc<Vec<ErrorPage>> = Arc::default(),
+    recursive: bool = false,
+}
+
+fn error_page(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    let (target, before) = directive.args.split_last().ok_or("invalid value")?;
+    let (codes, answer) = match before.split_last() {
+        Some((word, codes)) if word.first() == Some(&b'=') => {
+            if codes.is_empty() {
+                return Err(format!("invalid value \"{word}\"").into());
+            }
+            let answer = match &word[1..] {
+                b"" => Answer::Own,
+                digits => {
+                    Answer::Code(values::parse_number(digits).filter(|&code| code <= 999).ok_or_else(|| format!("invalid value \"{word}\""))? as u16)
+                }
+            };
+            (codes, answer)
+        }
+        _ => (before, Answer::Original),
+    };
+    let mut text = &target[..];
+    let mut args = None;
+    if text.first() == Some(&b'/')
+        && !text.contains(&b'$')
+        && let Some(question) = memchr::memchr(b'?', text)
+    {
+        args = Some(Bytes::copy_from_slice(&text[question + 1..]));
+        text = &text[..question];
+    }
+    let template = Template::compile(text, &mut build.variables)?;
+    let mut pages = build.location().error_pages.pages.0.take().unwrap_or_default();
+    let list = Arc::make_mut(&mut pages);
+    for code in codes {
+        let number = values::parse_number(code).ok_or_else(|| format!("invalid value \"{code}\""))?;
+        if number == 499 {
+            return Err(format!("invalid value \"{code}\"").into());
+        }
+        if !(300..=599).contains(&number) {
+            return Err(format!("value \"{code}\" must be between 300 and 599").into());
+        }
+        let answer = match (number, answer) {
+            // The statuses that only nginx knows are answered as 400 unless the directive says otherwise.
+            (494..=497, Answer::Original) => Answer::Code(400),
+            _ => answer,
+        };
+        list.push(ErrorPage { status: number as u16, answer, target: template.clone(), args: args.clone() });
+    }
+    build.location().error_pages.pages.0 = Some(pages);
+    Ok(())
+}
+
+/// What becomes of an interrupted request.
+pub enum Settled {
+    Response(Box<Response>),
+    Redirect(Target),
+    Hangup,
+}
+
+/// Applies `error_page` to an interrupt; without one the built-in page answers.
+pub fn settle(request: &mut Request, interrupt: Interrupt) -> Settled {
+    let (code, response) = match interrupt {
+        Interrupt::Hangup => return Settled::Hangup,
+        Interrupt::Redirect(target) => return Settled::Redirect(target),
+        Interrupt::Respond(response) if response.status < 300 || !matches!(response.body, Body::Empty) => {
+            return Settled::Response(Box::new(with_error_status(request, *response)));
+        }
+        Interrupt::Respond(response) => (response.status, *response),
+        Interrupt::Status(444) => return Settled::Hangup,
+        Interrupt::Status(code) => (code, Response::status(code)),
+    };
+    request.error_status = Some(code);
+    let settings = request.location().settings.error_pages.clone();
+    if request.error_page_used && !settings.recursive {
+        return Settled::Response(Box::new(page(request, response)));
+    }
+    let Some(error_page) = settings.pages.iter().find(|page| page.status == code) else {
+        return Settled::Response(Box::new(page(request, response)));
+    };
+    request.error_page_used = true;
+    send(request, error_page, response)
+}
+
+fn send(request: &mut Request, error_page: &ErrorPage, response: Response) -> Settled {
+    match error_page.answer {
+        Answer::Original => {}
+        Answer::Own => request.error_status = None,
+        Answer::Code(code) => request.error_status = Some(code),
+    }
+    let target = error_page.target.evaluate(request);
+    match target.first() {
+        Some(b'/') => {
+            if request.method != Method::Head {
+                request.method = Method::Get;
+            }
+            let (path, args) = match error_page.target.constant() {
+                Some(path) => (path, error_page.args.clone()),
+                None => match memchr::memchr(b'?', &target) {
+                    Some(question) => (target.slice(..question), Some(target.slice(question + 1..))),
+                    None => (target, None),
+                },
+            };
+            Settled::Redirect(Target::Uri { path, args: Some(args.unwrap_or_default()) })
+        }
+        Some(b'@') => Settled::Redirect(Target::Named(target)),
+        _ => {
+            let code = match error_page.answer {
+                Answer::Code(code @ (301 | 302 | 303 | 307 | 308)) => code,
+                _ => 302,
+            };
+            request.error_status = Some(code);
+            let response = Response { status: code, location: Some(target), ..response };
+            Settled::Response(Box::new(page(request, response)))
+        }
+    }
+}
+
+/// The status that `error_page` decided on takes the place of the response's own.
+#[must_use]
+pub fn with_error_status(request: &Request, mut response: Response) -> Response {
+    if let Some(status) = request.error_status {
+        response.status = status;
+        response.status_line = None;
+    }
+    response
+}
+
+/// The built-in page of a status, for the settings that the request has now.
+#[must_use]
+pub fn built_in(request: &mut Request, code: u16) -> Response {
+    request.error_status = Some(code);
+    page(request, Response::status(code))
+}
+
+/// Fills in the built-in page of the response's status and does what nginx does on errors of the connection.
+fn page(request: &mut Request, mut response: Response) -> Response {
+    let code = response.status;
+    if matches!(code, 400 | 413 | 414 | 494..=497 | 500 | 501) {
+        request.keep_alive = false;
+    }
+    response.skip_conditions = true;
+    response.status = match code {
+        494..=497 => 400,
+        code => code,
+    };
+    let Some(title) = status::page_title(code) else {
+        response.content_length = (response.status != 204).then_some(0);
+        return response;
+    };
+    response.content_type = Some(Bytes::from_static(b"text/html"));
+    let tokens = request.location().settings.transmission.server_tokens;
+    response.set_body(Body::Memory(html(code, title, tokens.text())));
+    response
+}
+
+fn html(code: u16, title: &str, server: &str) -> Bytes {
+    let note = match code {
+        494 => "<center>Request Header Or Cookie Too Large</center>\r\n",
+        495 => "<center>The SSL certificate error</center>\r\n",
+        496 => "<center>No required SSL certificate was sent</center>\r\n",
+        497 => "<center>The plain HTTP request was sent to HTTPS port</center>\r\n",
+        _ => "",
+    };
+    let heading = if note.is_empty() { title } else { "400 Bad Request" };
+    Bytes::from(format!(
+        "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{heading}</h1></center>\r\n{note}<hr><center>{server}</center>\r\n</body>\r\n</html>\r\n"
+    ))
+}

@@ -1,0 +1,165 @@
+//! The phases of a request in their order: this file is the one place that knows it (DESIGN section 3).
+
+use super::{error_pages, filters};
+use crate::access::{allow_deny, limit_except};
+use crate::config::model::LocationId;
+use crate::content::{self, try_files};
+use crate::http::interrupt::Target;
+use crate::http::{Interrupt, Phase, Request, Response};
+use crate::rewrite::{self, Flow};
+use crate::routing::locations::{self, Found};
+
+/// nginx's limit on rewrites and internal redirects of one request.
+pub const MAX_URI_CHANGES: u32 = 10;
+
+/// Where the phases begin: anew after a redirect to a URI, at the location's after one to a named location.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    Server,
+    Location,
+}
+
+/// Answers a request whose head was read and whose server is known. `None`: close without an answer.
+pub async fn respond(request: &mut Request) -> Option<Response> {
+    let mut start = Start::Server;
+    let mut redirects = 0;
+    let mut response = loop {
+        let interrupt = match run(request, start).await {
+            Ok(response) => break response,
+            Err(interrupt) => interrupt,
+        };
+        let target = match error_pages::settle(request, interrupt) {
+            error_pages::Settled::Response(response) => break *response,
+            error_pages::Settled::Hangup => return None,
+            error_pages::Settled::Redirect(target) => target,
+        };
+        redirects += 1;
+        if redirects > MAX_URI_CHANGES {
+            crate::log::error::write_request(
+                request,
+                crate::log::error::Level::Error,
+                format_args!("rewrite or internal redirection cycle while internally redirecting"),
+            );
+            break error_pages::built_in(request, 500);
+        }
+        match redirect(request, target) {
+            Ok(next) => start = next,
+            Err(status) => break error_pages::built_in(request, status),
+        }
+    };
+    filters::apply(request, &mut response);
+    Some(response)
+}
+
+/// Answers a request that was refused before it had a server or location of its own (a head that does not parse).
+pub fn refuse(request: &mut Request, status: u16) -> Response {
+    let mut response = error_pages::built_in(request, status);
+    filters::apply(request, &mut response);
+    response
+}
+
+async fn run(request: &mut Request, start: Start) -> Phase<Response> {
+    if start == Start::Server {
+        rewrite_server(request)?;
+        find_location(request)?;
+    }
+    rewrite_location(request)?;
+    allow_deny::check(request)?;
+    try_files::check(request).await?;
+    content::respond(request).await
+}
+
+fn rewrite_server(request: &mut Request) -> Phase {
+    request.location = request.server().base;
+    let generation = std::rc::Rc::clone(&request.generation);
+    rewrite::run(request, &generation.config.server(request.server).program)?;
+    Ok(())
+}
+
+/// Runs the location's program; a changed URI looks for its location anew.
+fn rewrite_location(request: &mut Request) -> Phase {
+    let generation = std::rc::Rc::clone(&request.generation);
+    for _ in 0..=MAX_URI_CHANGES {
+        let program = &generation.config.location(request.location).program;
+        match rewrite::run(request, program)? {
+            Flow::Continue => return Ok(()),
+            Flow::UriChanged => find_location(request)?,
+        }
+    }
+    crate::log::error::write_request(
+        request,
+        crate::log::error::Level::Error,
+        format_args!("rewrite or internal redirection cycle while processing \"{}\"", String::from_utf8_lossy(&request.uri)),
+    );
+    Err(Interrupt::Status(500))
+}
+
+/// Finds the location of the request's path and checks what holds before its rewrites.
+fn find_location(request: &mut Request) -> Phase {
+    let generation = std::rc::Rc::clone(&request.generation);
+    let http = &generation.config.http;
+    let base = request.server().base;
+    request.location = match locations::find(http, &http.locations[base as usize].routes, request) {
+        Found::Location(location) => location,
+        Found::None => base,
+    };
+    enter_location(request)
+}
+
+fn enter_location(request: &mut Request) -> Phase {
+    let location = request.location();
+    if location.settings.static_files.internal && !request.internal {
+        return Err(Interrupt::Status(404));
+    }
+    if let Some(other) = limit_except::other_settings(request) {
+        request.location = other;
+    }
+    let limit = request.location().settings.request_body.max_size;
+    if let Some(length) = request.content_length
+        && limit != 0
+        && length > limit
+    {
+        crate::log::error::write_request(
+            request,
+            crate::log::error::Level::Error,
+            format_args!("client intended to send too large body: {length} bytes"),
+        );
+        return Err(Interrupt::Status(413));
+    }
+    content::redirect_to_slash(request)
+}
+
+/// Moves the request to the target of an internal redirect.
+fn redirect(request: &mut Request, target: Target) -> Result<Start, u16> {
+    request.internal = true;
+    match target {
+        Target::Uri { path, args } => {
+            request.uri.clear();
+            request.uri.extend_from_slice(&path);
+            if let Some(args) = args {
+                request.args.clear();
+                request.args.extend_from_slice(&args);
+            }
+            request.uri_changed = true;
+            Ok(Start::Server)
+        }
+        Target::Named(name) => {
+            request.uri_changed = true;
+            let found: Option<LocationId> = request.server().named.get(&name).copied();
+            match found {
+                Some(location) => {
+                    request.location = location;
+                    Ok(Start::Location)
+                }
+                None => {
+                    crate::log::error::write_request(
+                        request,
+                        crate::log::error::Level::Error,
+                        format_args!("could not find named location \"{}\"", String::from_utf8_lossy(&name)),
+                    );
+                    Err(500)
+                }
+            }
+        }
+    }
+}

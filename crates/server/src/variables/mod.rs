@@ -1,0 +1,10 @@
+//! Variables: names are numbered while the configuration is read, templates are compiled then; serving a request looks
+//! up no name.
+
+pub mod builtin;
+pub mod map;
+pub mod registry;
+pub mod template;
+
+pub use registry::VariableId;
+pub use template::Template;
