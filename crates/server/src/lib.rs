@@ -1,1 +1,21 @@
-//! server
+//! The server, in the order a request meets its parts.
+
+pub mod version;
+
+pub mod listen; // 1: sockets and accepting
+pub mod connection; // 2, 6: reading requests, writing responses
+pub mod pipeline; // 3, 5: the order of phases and filters
+
+pub mod config; // how all of it is set up
+pub mod http; // what a request and a response are
+pub mod routing; // servers and locations
+pub mod variables; // values with variables in them
+
+pub mod access;
+pub mod content; // 4: what answers
+pub mod filter;
+pub mod limit;
+pub mod log; // 7: logs
+pub mod rewrite;
+
+pub mod worker; // a network thread

@@ -1,7 +1,7 @@
 //! Directives of the main and `events` contexts: processes, limits, paths.
 
 use super::build::Build;
-use super::directive::{Arity, Outcome, Set, accept, block, flag, msec, number, row};
+use super::directive::{Arity, Outcome, Set, accept, block, flag, number, row};
 use super::setting::Complaint;
 use crate::config::model::LocationKind;
 use conf::table::{Contexts, Row};
@@ -17,9 +17,9 @@ pub const DIRECTIVES: &[Row<Set>] = &[
     row("pid", MAIN, Arity::Exactly(1), pid, "The file with the master's process id."),
     row("user", MAIN, Arity::Between(1, 2), user, "User and group of the worker."),
     row("worker_processes", MAIN, Arity::Exactly(1), worker_processes, "Number of worker threads, or auto."),
-    row("worker_rlimit_nofile", MAIN, Arity::Exactly(1), |b, d| number(&mut b.main.rlimit_nofile, d), "Limit of open files for the worker."),
-    row("worker_rlimit_core", MAIN, Arity::Exactly(1), |b, d| super::directive::offset(&mut b.main.rlimit_core, d), "Limit of a core file's size."),
-    row("worker_shutdown_timeout", MAIN, Arity::Exactly(1), |b, d| msec(&mut b.main.shutdown_timeout_ms, d), "How long a graceful shutdown may take."),
+    row("worker_rlimit_nofile", MAIN, Arity::Exactly(1), rlimit_nofile, "Limit of open files for the worker."),
+    row("worker_rlimit_core", MAIN, Arity::Exactly(1), rlimit_core, "Limit of a core file's size."),
+    row("worker_shutdown_timeout", MAIN, Arity::Exactly(1), shutdown_timeout, "How long a graceful shutdown may take."),
     row("worker_priority", MAIN, Arity::Exactly(1), worker_priority, "The worker's nice value."),
     row("working_directory", MAIN, Arity::Exactly(1), working_directory, "The worker's current directory."),
     row("env", MAIN, Arity::Exactly(1), env, "An environment variable to keep or set."),
@@ -64,7 +64,7 @@ fn user(build: &mut Build<'_>, directive: &Directive) -> Outcome {
 
 fn worker_processes(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     let count = match &directive.args[0][..] {
-        b"auto" => sys::process::cpu_count(),
+        b"auto" => sys::machine::cpu_count(),
         text => values::parse_number(text).filter(|&count| count > 0).ok_or("invalid value")? as usize,
     };
     build.main.worker_processes.set(count.min(MAX_WORKERS))
@@ -119,4 +119,16 @@ fn use_method(_: &mut Build<'_>, directive: &Directive) -> Outcome {
         b"epoll" => Ok(()),
         _ => Err(Complaint::from(format!("invalid event type \"{}\"", directive.args[0]))),
     }
+}
+
+fn rlimit_nofile(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    build.main.rlimit_nofile.set(Some(values::parse_number(&directive.args[0]).ok_or("invalid number")?))
+}
+
+fn rlimit_core(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    build.main.rlimit_core.set(Some(values::parse_offset(&directive.args[0]).ok_or("invalid value")?))
+}
+
+fn shutdown_timeout(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    build.main.shutdown_timeout_ms.set(Some(values::parse_msec(&directive.args[0]).ok_or("invalid value")?))
 }

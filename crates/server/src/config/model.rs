@@ -64,7 +64,7 @@ pub enum LocationKind {
     None,
     Prefix { path: Bytes, no_regex: bool },
     Exact(Bytes),
-    Regex(crate::routing::pattern::Pattern),
+    Regex { pattern: crate::routing::pattern::Pattern, groups: Vec<(usize, crate::variables::VariableId)> },
     Named(Bytes),
     /// `if (…)` inside a location.
     If,

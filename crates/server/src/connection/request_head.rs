@@ -1,7 +1,12 @@
 //! Limits on request heads, and what is made of a head that was read.
 
 use crate::config::directive::{Arity, HS, Set, buffers, flag, msec, number, row, size};
+use crate::http::Request;
 use conf::table::Row;
+use wire::http1::body::{self, Framing};
+use wire::http1::request::Limits;
+use wire::http1::{Known, Version};
+use wire::uri;
 
 pub const DIRECTIVES: &[Row<Set>] = &[
     row("client_header_buffer_size", HS, Arity::Exactly(1), |b, d| size(&mut b.server().request_head.header_buffer_size, d), "The first buffer for a request's head."),
@@ -21,4 +26,105 @@ crate::config::setting::settings! {
     ignore_invalid: bool = true,
     underscores: bool = false,
     merge_slashes: bool = true,
+}
+
+/// The parser's limits from the settings.
+#[must_use]
+pub fn limits(settings: &Settings) -> Limits {
+    Limits {
+        header_buffer: settings.header_buffer_size as usize,
+        large_buffers: settings.large_buffers.0 as usize,
+        large_buffer: settings.large_buffers.1 as usize,
+        max_headers: settings.max_headers as usize,
+        ignore_invalid_headers: settings.ignore_invalid,
+        underscores_in_headers: settings.underscores,
+    }
+}
+
+/// Makes a request of a head that was read: version, host and server, path, body framing, keep-alive. The error is the
+/// status to refuse it with; the request has a server and location then, too.
+pub fn prepare(request: &mut Request, listener: usize) -> Result<(), u16> {
+    prepare_refused(request, listener);
+    request.version = request.head.version;
+    request.method = request.head.method;
+    let host = read_host(request)?;
+    if let Some((name, port)) = host {
+        request.host = name;
+        request.host_port = port;
+        choose_server(request, listener);
+    }
+    let merge = request.server().settings.request_head.merge_slashes;
+    let raw = request.head.path.of(&request.buffer);
+    request.uri = match request.head.needs_normalising {
+        true => uri::normalise(raw, merge).map_err(|_| 400_u16)?.into_owned(),
+        false => raw.to_vec(),
+    };
+    if let Some(args) = request.head.args {
+        request.args = args.of(&request.buffer).to_vec();
+    }
+    if request.method.is_refused() {
+        return Err(405);
+    }
+    match body::request_framing(&request.head.fields, &request.buffer, request.version) {
+        Ok(Framing::None) => {}
+        Ok(Framing::Length(length)) => request.content_length = Some(length),
+        Ok(Framing::Chunked) => request.chunked = true,
+        Err(error) => return Err(error.status()),
+    }
+    request.keep_alive = wants_keep_alive(request);
+    Ok(())
+}
+
+/// Gives a request that has no readable head the address's default server.
+pub fn prepare_refused(request: &mut Request, listener: usize) {
+    let server = request.generation.config.http.listens[listener].hosts.default;
+    request.server = server;
+    request.location = request.server().base;
+    request.received.set(request.buffer.len() as u64);
+}
+
+/// Host name in lower case, and the port it names.
+type NamedHost = (Vec<u8>, Option<u16>);
+
+/// The host of the request line, or else of the one Host field; HTTP/1.1 requires one.
+fn read_host(request: &Request) -> Result<Option<NamedHost>, u16> {
+    let validate = |text: &[u8]| uri::validate_host(text).map(|host| (host.name.into_owned(), host.port)).map_err(|_| 400_u16);
+    let mut hosts = request.head.fields.iter().filter(|field| field.known == Known::Host);
+    let field = hosts.next().map(|field| validate(field.value.of(&request.buffer))).transpose()?;
+    if hosts.next().is_some() {
+        return Err(400);
+    }
+    if field.is_none() && request.version >= Version::Http11 {
+        return Err(400);
+    }
+    match request.head.authority {
+        Some(authority) => validate(authority.of(&request.buffer)).map(Some),
+        None => Ok(field),
+    }
+}
+
+fn choose_server(request: &mut Request, listener: usize) {
+    let generation = std::rc::Rc::clone(&request.generation);
+    let host = std::mem::take(&mut request.host);
+    request.server = generation.config.http.listens[listener].hosts.find(&host, request);
+    request.host = host;
+    request.location = request.server().base;
+}
+
+/// nginx's rules: HTTP/1.1 keeps the connection unless told otherwise, HTTP/1.0 only when asked.
+fn wants_keep_alive(request: &Request) -> bool {
+    let (mut close, mut keep) = (false, false);
+    if let Some(value) = request.field(Known::Connection) {
+        close = contains_token(value, b"close");
+        keep = contains_token(value, b"keep-alive");
+    }
+    match request.version {
+        Version::Http11 => !close,
+        Version::Http10 => keep && !close,
+        _ => false,
+    }
+}
+
+fn contains_token(value: &[u8], token: &[u8]) -> bool {
+    value.windows(token.len()).any(|window| window.eq_ignore_ascii_case(token))
 }

@@ -11,7 +11,7 @@ use crate::variables::Template;
 use bytes::Bytes;
 use conf::Directive;
 use conf::table::Row;
-use wire::http1::request::Method;
+use wire::http1::Method;
 
 pub const DIRECTIVES: &[Row<Set>] = &[
     row("root", HSLI, Arity::Exactly(1), root, "The directory that a request's path is looked up in."),
@@ -91,7 +91,7 @@ pub fn map_path(request: &Request, uri: &[u8], out: &mut Vec<u8>) {
         return;
     }
     // In a regex location an alias is the whole path.
-    if !matches!(location.kind, LocationKind::Regex(_)) {
+    if !matches!(location.kind, LocationKind::Regex { .. }) {
         out.extend_from_slice(uri.get(root.replaced..).unwrap_or_default());
     }
 }

@@ -96,9 +96,14 @@ pub struct Request {
     pub captures: RefCell<Captures>,
     pub slots: RefCell<Vec<Slot>>,
     pub body: RequestBody,
+    /// The whole body was taken off the connection.
+    pub body_done: Cell<bool>,
     pub content_length: Option<u64>,
     pub chunked: bool,
     pub keep_alive: bool,
+    /// The bytes of the head were there before this turn of the event loop began, so that whatever was checked in this
+    /// turn was checked after the client sent the request.
+    pub read_with_turn: bool,
     /// `$limit_rate` as set by `set` or X-Accel-Limit-Rate, in bytes per second.
     pub limit_rate: Cell<Option<u64>>,
     /// The status that stands above the response's own: that of the error whose page is being made.
@@ -136,9 +141,11 @@ impl Request {
             captures: RefCell::default(),
             slots: RefCell::default(),
             body: RequestBody::Unread,
+            body_done: Cell::new(false),
             content_length: None,
             chunked: false,
             keep_alive: false,
+            read_with_turn: false,
             limit_rate: Cell::new(None),
             error_status: None,
             error_page_used: false,

@@ -2,20 +2,15 @@
 
 use crate::config::build::Build;
 use crate::config::directive::{Arity, Outcome, SERVER, Set, row};
-use bytes::Bytes;
 use conf::table::Row;
 use conf::{Directive, values};
+use sys::address::SocketAddress as Address;
+use std::path::PathBuf;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 pub const DIRECTIVES: &[Row<Set>] =
     &[row("listen", SERVER, Arity::AtLeast(1), listen, "An address and port, or a UNIX socket, to accept connections on.")];
-
-/// Where to listen.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Address {
-    Inet(SocketAddr),
-    Unix(Bytes),
-}
 
 /// `so_keepalive`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,8 +60,15 @@ impl Listen {
     /// `*:80`, or `*:8000` for those who may not open port 80: nginx's default.
     #[must_use]
     pub fn default_address() -> Address {
-        let port = if sys::process::is_root() { 80 } else { 8000 };
+        let port = if sys::user::effective_uid().0 == 0 { 80 } else { 8000 };
         Address::Inet(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port))
+    }
+}
+
+impl fmt::Display for Listen {
+    /// The address as nginx prints it.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.address)
     }
 }
 
@@ -97,7 +99,7 @@ fn parse_address(text: &str) -> Result<Vec<Address>, String> {
         if path.is_empty() {
             return Err(format!("no path in the unix domain socket \"{text}\" of the \"listen\" directive"));
         }
-        return Ok(vec![Address::Unix(Bytes::copy_from_slice(path.as_bytes()))]);
+        return Ok(vec![Address::Unix(Some(PathBuf::from(path)))]);
     }
     if let Some(rest) = text.strip_prefix('[') {
         let (address, after) = rest.split_once(']').ok_or_else(|| format!("invalid host in \"{text}\" of the \"listen\" directive"))?;

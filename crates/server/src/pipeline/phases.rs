@@ -21,11 +21,16 @@ enum Start {
 
 /// Answers a request whose head was read and whose server is known. `None`: close without an answer.
 pub async fn respond(request: &mut Request) -> Option<Response> {
-    let mut start = Start::Server;
+    let outcome = run(request, Start::Server).await;
+    follow(request, outcome).await
+}
+
+/// Follows internal redirects and error pages until there is a response.
+async fn follow(request: &mut Request, mut outcome: Phase<Response>) -> Option<Response> {
     let mut redirects = 0;
     let mut response = loop {
-        let interrupt = match run(request, start).await {
-            Ok(response) => break response,
+        let interrupt = match outcome {
+            Ok(response) => break error_pages::with_error_status(request, response),
             Err(interrupt) => interrupt,
         };
         let target = match error_pages::settle(request, interrupt) {
@@ -42,20 +47,18 @@ pub async fn respond(request: &mut Request) -> Option<Response> {
             );
             break error_pages::built_in(request, 500);
         }
-        match redirect(request, target) {
-            Ok(next) => start = next,
-            Err(status) => break error_pages::built_in(request, status),
-        }
+        outcome = match redirect(request, target) {
+            Ok(start) => run(request, start).await,
+            Err(status) => Err(Interrupt::Status(status)),
+        };
     };
     filters::apply(request, &mut response);
     Some(response)
 }
 
-/// Answers a request that was refused before it had a server or location of its own (a head that does not parse).
-pub fn refuse(request: &mut Request, status: u16) -> Response {
-    let mut response = error_pages::built_in(request, status);
-    filters::apply(request, &mut response);
-    response
+/// Answers a request that was refused before the phases (a head that does not parse); `error_page` applies.
+pub async fn refuse(request: &mut Request, status: u16) -> Option<Response> {
+    follow(request, Err(Interrupt::Status(status))).await
 }
 
 async fn run(request: &mut Request, start: Start) -> Phase<Response> {

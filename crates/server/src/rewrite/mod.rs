@@ -22,3 +22,12 @@ pub enum Flow {
 pub fn run(_: &mut crate::http::Request, _: &Program) -> crate::http::Phase<Flow> {
     Ok(Flow::Continue)
 }
+
+/// Compiles the statements of a server or location.
+pub fn compile(
+    _: Vec<RawStatement>,
+    _: &mut crate::config::resolve::Resolver,
+    _: crate::config::model::LocationId,
+) -> Result<Program, conf::Error> {
+    Ok(Program::default())
+}

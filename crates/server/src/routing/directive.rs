@@ -36,7 +36,7 @@ fn server_name(build: &mut Build<'_>, directive: &Directive) -> Outcome {
 fn parse_name(build: &mut Build<'_>, directive: &Directive, word: &[u8]) -> Outcome {
     let invalid = || format!("invalid server name or wildcard \"{}\" on", String::from_utf8_lossy(word));
     if word == b"$hostname" {
-        let name = sys::process::hostname().to_ascii_lowercase();
+        let name = sys::machine::hostname().map_err(|error| format!("gethostname() failed: {error}"))?.to_ascii_lowercase();
         build.frame().names.push(ServerName::Exact(Bytes::from(name)));
         return Ok(());
     }
@@ -85,14 +85,20 @@ pub fn named_groups(build: &mut Build<'_>, pattern: &Pattern) -> Result<Vec<(usi
         .collect()
 }
 
+fn regex_kind(build: &mut Build<'_>, text: &[u8], ignore_case: bool) -> Result<LocationKind, Complaint> {
+    let pattern = compile(text, ignore_case)?;
+    let groups = named_groups(build, &pattern)?;
+    Ok(LocationKind::Regex { pattern, groups })
+}
+
 fn location(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     let kind = match &directive.args[..] {
-        [path] => bare_location(path)?,
+        [path] => bare_location(build, path)?,
         [modifier, path] => match &modifier[..] {
             b"=" => LocationKind::Exact(Bytes::copy_from_slice(path)),
             b"^~" => LocationKind::Prefix { path: Bytes::copy_from_slice(path), no_regex: true },
-            b"~" => LocationKind::Regex(compile(path, false)?),
-            b"~*" => LocationKind::Regex(compile(path, true)?),
+            b"~" => regex_kind(build, path, false)?,
+            b"~*" => regex_kind(build, path, true)?,
             _ => return Err(format!("invalid location modifier \"{modifier}\"").into()),
         },
         _ => return Err("invalid number of arguments in \"location\" directive".into()),
@@ -104,12 +110,12 @@ fn location(build: &mut Build<'_>, directive: &Directive) -> Outcome {
 }
 
 /// `location /path`, and the modifiers written without a space (`=/path`, `~pattern`).
-fn bare_location(word: &[u8]) -> Result<LocationKind, Complaint> {
+fn bare_location(build: &mut Build<'_>, word: &[u8]) -> Result<LocationKind, Complaint> {
     Ok(match word {
         [b'=', path @ ..] => LocationKind::Exact(Bytes::copy_from_slice(path)),
         [b'^', b'~', path @ ..] => LocationKind::Prefix { path: Bytes::copy_from_slice(path), no_regex: true },
-        [b'~', b'*', pattern @ ..] => LocationKind::Regex(compile(pattern, true)?),
-        [b'~', pattern @ ..] => LocationKind::Regex(compile(pattern, false)?),
+        [b'~', b'*', pattern @ ..] => regex_kind(build, pattern, true)?,
+        [b'~', pattern @ ..] => regex_kind(build, pattern, false)?,
         [b'@', ..] => LocationKind::Named(Bytes::copy_from_slice(word)),
         path => LocationKind::Prefix { path: Bytes::copy_from_slice(path), no_regex: false },
     })
@@ -118,7 +124,7 @@ fn bare_location(word: &[u8]) -> Result<LocationKind, Complaint> {
 fn name_of(kind: &LocationKind) -> Vec<u8> {
     match kind {
         LocationKind::Prefix { path, .. } | LocationKind::Exact(path) | LocationKind::Named(path) => path.to_vec(),
-        LocationKind::Regex(pattern) => pattern.text.clone().into_bytes(),
+        LocationKind::Regex { pattern, .. } => pattern.text.clone().into_bytes(),
         _ => Vec::new(),
     }
 }

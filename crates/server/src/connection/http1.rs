@@ -1,0 +1,374 @@
+//! One HTTP/1 connection from accept to close: reads heads, has them answered, and decides whether it goes on.
+
+use super::request_head;
+use super::request_body;
+use super::stream::Stream;
+use super::timers::Timer;
+use super::writer;
+use crate::config::Generation;
+use crate::http::request::Connection;
+use crate::http::{Request, thread};
+use crate::listen::accept::Shared;
+use crate::{log, pipeline};
+use std::cell::RefCell;
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use wire::http1::Error as HeadError;
+use wire::http1::request::Parser;
+
+/// What a connection does after a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    KeepAlive,
+    Close,
+    /// Close with a reset (`reset_timedout_connection`, 444 with it).
+    Reset,
+    /// Read on for a while, so that the client gets the response before it sees the close.
+    Linger,
+}
+
+/// One client's connection.
+pub struct Http1 {
+    pub stream: Stream,
+    pub timer: Timer,
+    /// Received and not yet used: the start of a head, or pipelined requests.
+    pub pending: Vec<u8>,
+    pub info: Rc<Connection>,
+    pub shared: Rc<Shared>,
+    /// The last read was woken by readiness that the current turn began with.
+    woken: bool,
+    /// A read has said "nothing there" before.
+    waited: bool,
+}
+
+/// How the reading of a head ended.
+enum HeadRead {
+    /// So many bytes of `pending` or the read buffer are the head; they are in the request.
+    Request(Box<Request>),
+    Refused(Box<Request>, HeadError),
+    Closed,
+    TimedOut { partial: bool },
+}
+
+thread_local! {
+    static PARSER: RefCell<Parser> = RefCell::new(Parser::new());
+}
+
+impl Http1 {
+    #[must_use]
+    pub fn new(stream: Stream, info: Rc<Connection>, shared: Rc<Shared>) -> Http1 {
+        Http1 { stream, timer: Timer::default(), pending: Vec::new(), info, shared, woken: false, waited: false }
+    }
+
+    /// Serves the connection until it ends.
+    pub async fn serve(mut self) {
+        let mut first = true;
+        loop {
+            let generation = self.shared.generation();
+            let Some(listener) = self.shared.listener_index(&generation) else { return };
+            let server = generation.config.http.listens[listener].hosts.default;
+            let settings = &generation.config.server(server).settings.request_head;
+            let limits = request_head::limits(settings);
+            if first {
+                self.timer.set(settings.timeout_ms);
+            }
+            let read = self.read_head(&generation, settings.timeout_ms, &limits, first).await;
+            let next = match read {
+                HeadRead::Closed => return,
+                HeadRead::TimedOut { partial: false } => return,
+                HeadRead::TimedOut { partial: true } => {
+                    let request = self.new_request(&generation, thread::monotonic_ms());
+                    Box::pin(self.refuse(request, listener, 408)).await
+                }
+                HeadRead::Refused(request, error) => Box::pin(self.refuse(request, listener, error.status())).await,
+                HeadRead::Request(request) => Box::pin(self.exchange(request, listener)).await,
+            };
+            match next {
+                Next::KeepAlive => first = false,
+                Next::Close => return,
+                Next::Reset => {
+                    let _ = sys::socket::set_reset_on_close(&self.stream);
+                    return;
+                }
+                Next::Linger => return Box::pin(self.linger()).await,
+            }
+        }
+    }
+
+    fn new_request(&self, generation: &Rc<Generation>, started_ms: u64) -> Box<Request> {
+        Box::new(Request::new(Rc::clone(generation), Rc::clone(&self.info), started_ms))
+    }
+
+    /// Reads until a head is whole. An idle connection waits here with nothing of its own allocated.
+    async fn read_head(
+        &mut self,
+        generation: &Rc<Generation>,
+        header_timeout_ms: u64,
+        limits: &wire::http1::request::Limits,
+        first: bool,
+    ) -> HeadRead {
+        let mut started_ms = None;
+        let mut parser: Option<Box<Parser>> = None;
+        if !self.pending.is_empty() {
+            self.woken = false;
+            started_ms = Some(thread::monotonic_ms());
+            let mut fresh = Box::new(Parser::new());
+            match fresh.parse(&self.pending, limits) {
+                Ok(None) => parser = Some(fresh),
+                parsed => {
+                    let mut request = self.new_request(generation, thread::monotonic_ms());
+                    request.head = fresh.take_head();
+                    return self.finish_head(request, parsed.map(|length| length.unwrap_or_default()));
+                }
+            }
+            self.timer.set(header_timeout_ms);
+        }
+        std::future::poll_fn(|context| {
+            loop {
+                match self.poll_read_head(context, generation, limits, &mut parser, &mut started_ms) {
+                    Poll::Ready(Some(read)) => return Poll::Ready(read),
+                    // Part of a head came: from now on it must be whole within its timeout.
+                    Poll::Ready(None) => {
+                        if started_ms.is_none() {
+                            started_ms = Some(thread::monotonic_ms());
+                            self.timer.set(header_timeout_ms);
+                        }
+                    }
+                    Poll::Pending => {
+                        self.waited = true;
+                        break;
+                    }
+                }
+            }
+            if started_ms.is_none() && !first && self.shared.is_closing(context) {
+                return Poll::Ready(HeadRead::Closed);
+            }
+            match self.timer.poll_expired(context) {
+                Poll::Ready(()) => Poll::Ready(HeadRead::TimedOut { partial: started_ms.is_some() }),
+                Poll::Pending => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// One read: `Ready(None)` if more is needed.
+    fn poll_read_head(
+        &mut self,
+        context: &mut Context<'_>,
+        generation: &Rc<Generation>,
+        limits: &wire::http1::request::Limits,
+        parser: &mut Option<Box<Parser>>,
+        started_ms: &mut Option<u64>,
+    ) -> Poll<Option<HeadRead>> {
+        let woken = std::mem::take(&mut self.waited);
+        let pending = &mut self.pending;
+        let info = &self.info;
+        let polled = self.stream.poll_read(context, |bytes| {
+            if bytes.is_empty() {
+                return None;
+            }
+            let started = started_ms.unwrap_or_else(thread::monotonic_ms);
+            let new_request = || Box::new(Request::new(Rc::clone(generation), Rc::clone(info), started));
+            if pending.is_empty() && parser.is_none() {
+                return Some(PARSER.with(|shared| {
+                    let mut shared = shared.borrow_mut();
+                    shared.reset();
+                    match shared.parse(bytes, limits) {
+                        Ok(Some(length)) => {
+                            let mut request = new_request();
+                            request.head = shared.take_head();
+                            request.buffer.extend_from_slice(&bytes[..length]);
+                            pending.extend_from_slice(&bytes[length..]);
+                            Some(Ok(request))
+                        }
+                        Ok(None) => {
+                            pending.extend_from_slice(bytes);
+                            let mut owned = Box::new(Parser::new());
+                            std::mem::swap(&mut *owned, &mut *shared);
+                            *parser = Some(owned);
+                            None
+                        }
+                        Err(error) => {
+                            let mut request = new_request();
+                            request.head = shared.take_head();
+                            request.buffer.extend_from_slice(bytes);
+                            Some(Err((request, error)))
+                        }
+                    }
+                }));
+            }
+            pending.extend_from_slice(bytes);
+            let parser = parser.get_or_insert_default();
+            match parser.parse(pending, limits) {
+                Ok(Some(length)) => {
+                    let mut request = new_request();
+                    request.head = parser.take_head();
+                    request.buffer.extend_from_slice(&pending[..length]);
+                    pending.drain(..length);
+                    Some(Some(Ok(request)))
+                }
+                Ok(None) => Some(None),
+                Err(error) => {
+                    let mut request = new_request();
+                    request.head = parser.take_head();
+                    request.buffer = std::mem::take(pending);
+                    Some(Some(Err((request, error))))
+                }
+            }
+        });
+        match polled {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Err(_) | Ok(None)) => Poll::Ready(Some(HeadRead::Closed)),
+            Poll::Ready(Ok(Some(None))) => Poll::Ready(None),
+            Poll::Ready(Ok(Some(Some(Ok(mut request))))) => {
+                request.read_with_turn = woken;
+                Poll::Ready(Some(HeadRead::Request(request)))
+            }
+            Poll::Ready(Ok(Some(Some(Err((request, error)))))) => Poll::Ready(Some(HeadRead::Refused(request, error))),
+        }
+    }
+
+    /// A head that was whole in the bytes received before.
+    fn finish_head(&mut self, mut request: Box<Request>, parsed: Result<usize, HeadError>) -> HeadRead {
+        match parsed {
+            Ok(length) => {
+                request.buffer.extend_from_slice(&self.pending[..length]);
+                self.pending.drain(..length);
+                HeadRead::Request(request)
+            }
+            Err(error) => {
+                request.buffer = std::mem::take(&mut self.pending);
+                HeadRead::Refused(request, error)
+            }
+        }
+    }
+
+    /// Has a request answered and sends the response.
+    async fn exchange(&mut self, mut request: Box<Request>, listener: usize) -> Next {
+        self.info.requests.set(self.info.requests.get() + 1);
+        self.timer.clear();
+        if let Err(status) = request_head::prepare(&mut request, listener) {
+            return self.refuse_prepared(request, status).await;
+        }
+        request.keep_alive = request.keep_alive && !self.shared.is_shutting_down();
+        let has_body = request.chunked || request.content_length.is_some_and(|length| length > 0);
+        let response = pipeline::phases::respond(&mut request).await;
+        let Some(response) = response else {
+            request.sent.status.set(444);
+            log::access::write(&request);
+            return match request.location().settings.keepalive.reset_timedout {
+                true => Next::Reset,
+                false => Next::Close,
+            };
+        };
+        self.limit_keepalive(&mut request);
+        if has_body && request.keep_alive {
+            request_body::discard_early(self, &mut request);
+        }
+        let next = self.send(&mut request, response).await;
+        if next != Next::KeepAlive || !has_body {
+            return next;
+        }
+        match request_body::discard(self, &mut request).await {
+            true => self.keep_alive(&request),
+            false => Next::Close,
+        }
+    }
+
+    async fn send(&mut self, request: &mut Request, response: crate::http::Response) -> Next {
+        let sent = writer::send(&self.stream, &mut self.timer, request, response).await;
+        log::access::write(request);
+        match sent {
+            Ok(()) if request.keep_alive => self.keep_alive(request),
+            Ok(()) if request_body::unread(request) || !self.pending.is_empty() => Next::Linger,
+            Ok(()) => Next::Close,
+            Err(writer::SendError::TimedOut) if request.location().settings.keepalive.reset_timedout => Next::Reset,
+            Err(_) => Next::Close,
+        }
+    }
+
+    /// Turns keep-alive off where the connection has had its share.
+    fn limit_keepalive(&self, request: &mut Request) {
+        let settings = &request.location().settings.keepalive;
+        let age = thread::monotonic_ms().saturating_sub(self.info.started_ms);
+        let spent = settings.timeout_ms == 0
+            || self.info.requests.get() >= settings.requests
+            || age > settings.time_ms;
+        if spent {
+            request.keep_alive = false;
+        }
+    }
+
+    fn keep_alive(&mut self, request: &Request) -> Next {
+        let settings = &request.location().settings;
+        if self.info.requests.get() == 1 && settings.transmission.tcp_nodelay && self.stream.is_tcp() {
+            let _ = sys::socket::set_no_delay(&self.stream, true);
+        }
+        self.timer.set(settings.keepalive.timeout_ms);
+        Next::KeepAlive
+    }
+
+    /// Answers a request whose head could not be read, with the settings of the address's default server.
+    async fn refuse(&mut self, mut request: Box<Request>, listener: usize, status: u16) -> Next {
+        self.info.requests.set(self.info.requests.get() + 1);
+        request_head::prepare_refused(&mut request, listener);
+        self.refuse_prepared(request, status).await
+    }
+
+    async fn refuse_prepared(&mut self, mut request: Box<Request>, status: u16) -> Next {
+        request.keep_alive = false;
+        if status == 408 {
+            request.sent.status.set(408);
+            log::access::write(&request);
+            return match request.location().settings.keepalive.reset_timedout {
+                true => Next::Reset,
+                false => Next::Close,
+            };
+        }
+        let response = pipeline::phases::refuse(&mut request, status).await;
+        let Some(response) = response else { return Next::Close };
+        match self.send(&mut request, response).await {
+            Next::Close if status != 400 => Next::Linger,
+            next => next,
+        }
+    }
+
+    /// Reads and drops what the client still sends, for `lingering_time` at most.
+    async fn linger(mut self) {
+        let _ = sys::socket::shutdown(&self.stream, std::net::Shutdown::Write);
+        let generation = self.shared.generation();
+        let Some(listener) = self.shared.listener_index(&generation) else { return };
+        let config = &generation.config;
+        let base = config.server(config.http.listens[listener].hosts.default).base;
+        let settings = &config.location(base).settings.keepalive;
+        let end = thread::monotonic_ms() + settings.lingering_time_ms;
+        loop {
+            let left = end.saturating_sub(thread::monotonic_ms());
+            if left == 0 {
+                return;
+            }
+            self.timer.set(left.min(settings.lingering_timeout_ms));
+            match self.read_some(|bytes| bytes.len()).await {
+                Some(Ok(read)) if read > 0 => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// Reads once within the timer's deadline; `None` if it passed.
+    pub async fn read_some<T>(&mut self, take: impl FnOnce(&[u8]) -> T) -> Option<io::Result<T>> {
+        let mut take = Some(take);
+        let mut read = pin!(std::future::poll_fn(|context| {
+            let polled = self.stream.poll_read(context, |bytes| take.take().map(|take| take(bytes)));
+            match polled {
+                Poll::Ready(Ok(Some(value))) => Poll::Ready(Some(Ok(value))),
+                Poll::Ready(Ok(None)) => Poll::Ready(None),
+                Poll::Ready(Err(error)) => Poll::Ready(Some(Err(error))),
+                Poll::Pending => self.timer.poll_expired(context).map(|()| None),
+            }
+        }));
+        read.as_mut().await
+    }
+}
