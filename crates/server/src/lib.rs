@@ -2,8 +2,8 @@
 
 pub mod version;
 
-pub mod listen; // 1: sockets and accepting
 pub mod connection; // 2, 6: reading requests, writing responses
+pub mod listen; // 1: sockets and accepting
 pub mod pipeline; // 3, 5: the order of phases and filters
 
 pub mod config; // how all of it is set up

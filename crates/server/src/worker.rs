@@ -14,12 +14,17 @@ use tokio::task::LocalSet;
 
 /// Serves `sockets` with `config` on this thread.
 pub fn run(config: Arc<Config>, sockets: Vec<(SocketAddress, OwnedFd)>) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let local = LocalSet::new();
     let state = Rc::new(ThreadState::new(Rc::new(Generation { config })));
     thread::begin_turn();
     for (address, socket) in sockets {
-        let shared = Rc::new(Shared { thread: Rc::clone(&state), address });
+        let shared = Rc::new(Shared {
+            thread: Rc::clone(&state),
+            address,
+        });
         local.spawn_local(accept::run(socket, shared));
     }
     let mut local = pin!(local);

@@ -41,7 +41,6 @@ impl Paths {
 }
 
 /// One block being read: `main`, `http`, `server`, `location`, `if`, `limit_except`.
-#[derive(Default)]
 pub struct Frame {
     pub context: Contexts,
     pub position: Option<Position>,
@@ -53,6 +52,23 @@ pub struct Frame {
     pub children: Vec<Child>,
     pub names: Vec<ServerName>,
     pub listens: Vec<crate::listen::directive::Listen>,
+}
+
+impl Frame {
+    fn new(context: Contexts, kind: LocationKind, position: Option<Position>) -> Frame {
+        Frame {
+            context,
+            position,
+            location: RawLocation::default(),
+            server: RawServer::default(),
+            kind,
+            content: None,
+            program: Vec::new(),
+            children: Vec::new(),
+            names: Vec::new(),
+            listens: Vec::new(),
+        }
+    }
 }
 
 /// What the setters write into.
@@ -76,13 +92,15 @@ impl<'a> Build<'a> {
             http: Default::default(),
             variables: Registry::default(),
             warnings: Vec::new(),
-            frames: vec![Frame { context: Contexts::MAIN, ..Frame::default() }],
+            frames: vec![Frame::new(Contexts::MAIN, LocationKind::None, None)],
         }
     }
 
     /// The block that is being read.
     pub fn frame(&mut self) -> &mut Frame {
-        self.frames.last_mut().expect("the main frame is never popped")
+        self.frames
+            .last_mut()
+            .expect("the main frame is never popped")
     }
 
     /// The settings that a location-level directive writes.
@@ -102,13 +120,14 @@ impl<'a> Build<'a> {
     }
 
     /// Reads `directive`'s block in a new frame and returns that frame.
-    pub fn nested(&mut self, directive: &Directive, context: Contexts, kind: LocationKind) -> Result<Frame, Complaint> {
-        self.frames.push(Frame {
-            context,
-            kind,
-            position: Some(directive.position.clone()),
-            ..Frame::default()
-        });
+    pub fn nested(
+        &mut self,
+        directive: &Directive,
+        context: Contexts,
+        kind: LocationKind,
+    ) -> Result<Frame, Complaint> {
+        self.frames
+            .push(Frame::new(context, kind, Some(directive.position.clone())));
         let read = match &directive.block {
             Some(block) => self.read_block(block),
             None => Ok(()),
@@ -121,7 +140,10 @@ impl<'a> Build<'a> {
     /// Reads a block whose directives belong to `context` without a frame of its own (`events`).
     pub fn same_frame(&mut self, directive: &Directive, context: Contexts) -> Outcome {
         let before = std::mem::replace(&mut self.frame().context, context);
-        let read = directive.block.as_ref().map_or(Ok(()), |block| self.read_block(block));
+        let read = directive
+            .block
+            .as_ref()
+            .map_or(Ok(()), |block| self.read_block(block));
         self.frame().context = before;
         read.map_err(Complaint::from_error)
     }
@@ -139,13 +161,17 @@ impl<'a> Build<'a> {
 
     fn read_directive(&mut self, directive: &Directive) -> Result<(), conf::Error> {
         let context = self.frame().context;
-        let row: &table::Row<Set> = table::check(directives::rows(&directive.name), directive, context)?;
+        let row: &table::Row<Set> =
+            table::check(directives::rows(&directive.name), directive, context)?;
         (row.set)(self, directive).map_err(|complaint| complaint.into_error(directive))
     }
 
     /// Notes a warning; it is printed with the file's position as nginx does.
     pub fn warn(&mut self, directive: &Directive, message: impl Into<String>) {
-        self.warnings.push(conf::Error { message: message.into(), position: Some(directive.position.clone()) });
+        self.warnings.push(conf::Error {
+            message: message.into(),
+            position: Some(directive.position.clone()),
+        });
     }
 
     /// Resolves a path of the configuration (certificates, htpasswd, maps).
@@ -163,20 +189,34 @@ impl<'a> Build<'a> {
 impl Complaint {
     /// An error of a nested block already knows its place.
     fn from_error(error: conf::Error) -> Complaint {
-        Complaint { text: error.to_string(), bare: true }
+        Complaint {
+            text: error.to_string(),
+            bare: true,
+        }
     }
 
     /// The message as nginx words it: short forms get the directive's name before them.
     fn into_error(self, directive: &Directive) -> conf::Error {
         if self.bare {
-            return conf::Error { message: self.text, position: None };
+            return conf::Error {
+                message: self.text,
+                position: None,
+            };
         }
-        const SHORT: [&str; 4] = ["is duplicate", "invalid value", "invalid number", "duplicate"];
+        const SHORT: [&str; 4] = [
+            "is duplicate",
+            "invalid value",
+            "invalid number",
+            "duplicate",
+        ];
         let message = if SHORT.contains(&self.text.as_str()) {
             format!("\"{}\" directive {}", directive.name, self.text)
         } else {
             self.text
         };
-        conf::Error { message, position: Some(directive.position.clone()) }
+        conf::Error {
+            message,
+            position: Some(directive.position.clone()),
+        }
     }
 }

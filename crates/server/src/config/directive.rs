@@ -27,13 +27,39 @@ pub const REWRITE: Contexts = SL.or(Contexts::SERVER_IF).or(Contexts::LOCATION_I
 pub use conf::table::Arity;
 
 /// A directive without a block.
-pub const fn row(name: &'static str, contexts: Contexts, arity: Arity, set: Set, doc: &'static str) -> Row<Set> {
-    Row { name, contexts, arity, block: false, set, doc }
+pub const fn row(
+    name: &'static str,
+    contexts: Contexts,
+    arity: Arity,
+    set: Set,
+    doc: &'static str,
+) -> Row<Set> {
+    Row {
+        name,
+        contexts,
+        arity,
+        block: false,
+        set,
+        doc,
+    }
 }
 
 /// A directive with a block.
-pub const fn block(name: &'static str, contexts: Contexts, arity: Arity, set: Set, doc: &'static str) -> Row<Set> {
-    Row { name, contexts, arity, block: true, set, doc }
+pub const fn block(
+    name: &'static str,
+    contexts: Contexts,
+    arity: Arity,
+    set: Set,
+    doc: &'static str,
+) -> Row<Set> {
+    Row {
+        name,
+        contexts,
+        arity,
+        block: true,
+        set,
+        doc,
+    }
 }
 
 pub fn flag(setting: &mut Setting<bool>, directive: &Directive) -> Outcome {
@@ -72,13 +98,21 @@ pub fn number(setting: &mut Setting<u64>, directive: &Directive) -> Outcome {
 
 /// `number size`, as in `large_client_header_buffers 4 8k`.
 pub fn buffers(setting: &mut Setting<(u64, u64)>, directive: &Directive) -> Outcome {
-    let count = values::parse_number(&directive.args[0]).filter(|&count| count > 0).ok_or("invalid value")?;
-    let size = values::parse_size(&directive.args[1]).filter(|&size| size > 0).ok_or("invalid value")?;
+    let count = values::parse_number(&directive.args[0])
+        .filter(|&count| count > 0)
+        .ok_or("invalid value")?;
+    let size = values::parse_size(&directive.args[1])
+        .filter(|&size| size > 0)
+        .ok_or("invalid value")?;
     setting.set((count, size))
 }
 
 /// One word of a closed set.
-pub fn keyword<T: Copy>(setting: &mut Setting<T>, directive: &Directive, words: &[(&str, T)]) -> Outcome {
+pub fn keyword<T: Copy>(
+    setting: &mut Setting<T>,
+    directive: &Directive,
+    words: &[(&str, T)],
+) -> Outcome {
     let written: &[u8] = &directive.args[0];
     match words.iter().find(|(word, _)| word.as_bytes() == written) {
         Some((_, value)) => setting.set(*value),

@@ -12,26 +12,140 @@ const MAIN: Contexts = Contexts::MAIN;
 const EVENTS: Contexts = Contexts::EVENTS;
 
 pub const DIRECTIVES: &[Row<Set>] = &[
-    row("daemon", MAIN, Arity::Flag, |b, d| flag(&mut b.main.daemon, d), "Whether to go into the background."),
-    row("master_process", MAIN, Arity::Flag, |b, d| flag(&mut b.main.master_process, d), "Whether a master process looks after the worker."),
-    row("pid", MAIN, Arity::Exactly(1), pid, "The file with the master's process id."),
-    row("user", MAIN, Arity::Between(1, 2), user, "User and group of the worker."),
-    row("worker_processes", MAIN, Arity::Exactly(1), worker_processes, "Number of worker threads, or auto."),
-    row("worker_rlimit_nofile", MAIN, Arity::Exactly(1), rlimit_nofile, "Limit of open files for the worker."),
-    row("worker_rlimit_core", MAIN, Arity::Exactly(1), rlimit_core, "Limit of a core file's size."),
-    row("worker_shutdown_timeout", MAIN, Arity::Exactly(1), shutdown_timeout, "How long a graceful shutdown may take."),
-    row("worker_priority", MAIN, Arity::Exactly(1), worker_priority, "The worker's nice value."),
-    row("working_directory", MAIN, Arity::Exactly(1), working_directory, "The worker's current directory."),
-    row("env", MAIN, Arity::Exactly(1), env, "An environment variable to keep or set."),
-    row("load_module", MAIN, Arity::Exactly(1), load_module, "Accepted with a notice where the feature is built in."),
-    block("events", MAIN, Arity::Exactly(0), events, "How connections are processed."),
+    row(
+        "daemon",
+        MAIN,
+        Arity::Flag,
+        |b, d| flag(&mut b.main.daemon, d),
+        "Whether to go into the background.",
+    ),
+    row(
+        "master_process",
+        MAIN,
+        Arity::Flag,
+        |b, d| flag(&mut b.main.master_process, d),
+        "Whether a master process looks after the worker.",
+    ),
+    row(
+        "pid",
+        MAIN,
+        Arity::Exactly(1),
+        pid,
+        "The file with the master's process id.",
+    ),
+    row(
+        "user",
+        MAIN,
+        Arity::Between(1, 2),
+        user,
+        "User and group of the worker.",
+    ),
+    row(
+        "worker_processes",
+        MAIN,
+        Arity::Exactly(1),
+        worker_processes,
+        "Number of worker threads, or auto.",
+    ),
+    row(
+        "worker_rlimit_nofile",
+        MAIN,
+        Arity::Exactly(1),
+        rlimit_nofile,
+        "Limit of open files for the worker.",
+    ),
+    row(
+        "worker_rlimit_core",
+        MAIN,
+        Arity::Exactly(1),
+        rlimit_core,
+        "Limit of a core file's size.",
+    ),
+    row(
+        "worker_shutdown_timeout",
+        MAIN,
+        Arity::Exactly(1),
+        shutdown_timeout,
+        "How long a graceful shutdown may take.",
+    ),
+    row(
+        "worker_priority",
+        MAIN,
+        Arity::Exactly(1),
+        worker_priority,
+        "The worker's nice value.",
+    ),
+    row(
+        "working_directory",
+        MAIN,
+        Arity::Exactly(1),
+        working_directory,
+        "The worker's current directory.",
+    ),
+    row(
+        "env",
+        MAIN,
+        Arity::Exactly(1),
+        env,
+        "An environment variable to keep or set.",
+    ),
+    row(
+        "load_module",
+        MAIN,
+        Arity::Exactly(1),
+        load_module,
+        "Accepted with a notice where the feature is built in.",
+    ),
+    block(
+        "events",
+        MAIN,
+        Arity::Exactly(0),
+        events,
+        "How connections are processed.",
+    ),
     block("http", MAIN, Arity::Exactly(0), http, "The web server."),
-    row("worker_connections", EVENTS, Arity::Exactly(1), |b, d| number(&mut b.main.worker_connections, d), "Connections of each worker thread."),
-    row("use", EVENTS, Arity::Exactly(1), use_method, "The event method: epoll."),
-    row("multi_accept", EVENTS, Arity::Flag, accept, "Accepted: each wake-up accepts as many connections as wait."),
-    row("accept_mutex", EVENTS, Arity::Flag, accept, "Accepted: every thread has its own socket."),
-    row("accept_mutex_delay", EVENTS, Arity::Exactly(1), accept, "Accepted: every thread has its own socket."),
-    row("debug_connection", EVENTS, Arity::Exactly(1), accept, "Accepted: there is no debug log by connection."),
+    row(
+        "worker_connections",
+        EVENTS,
+        Arity::Exactly(1),
+        |b, d| number(&mut b.main.worker_connections, d),
+        "Connections of each worker thread.",
+    ),
+    row(
+        "use",
+        EVENTS,
+        Arity::Exactly(1),
+        use_method,
+        "The event method: epoll.",
+    ),
+    row(
+        "multi_accept",
+        EVENTS,
+        Arity::Flag,
+        accept,
+        "Accepted: each wake-up accepts as many connections as wait.",
+    ),
+    row(
+        "accept_mutex",
+        EVENTS,
+        Arity::Flag,
+        accept,
+        "Accepted: every thread has its own socket.",
+    ),
+    row(
+        "accept_mutex_delay",
+        EVENTS,
+        Arity::Exactly(1),
+        accept,
+        "Accepted: every thread has its own socket.",
+    ),
+    row(
+        "debug_connection",
+        EVENTS,
+        Arity::Exactly(1),
+        accept,
+        "Accepted: there is no debug log by connection.",
+    ),
 ];
 
 super::setting::settings! {
@@ -51,21 +165,31 @@ super::setting::settings! {
 }
 
 fn pid(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    let path = build.paths.in_prefix(directive.args[0].as_str().ok_or("invalid value")?);
+    let path = build
+        .paths
+        .in_prefix(directive.args[0].as_str().ok_or("invalid value")?);
     build.main.pid.set(path)
 }
 
 fn user(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    let mut words = directive.args.iter().map(|word| word.as_str().map(str::to_owned));
+    let mut words = directive
+        .args
+        .iter()
+        .map(|word| word.as_str().map(str::to_owned));
     let user = words.next().flatten().ok_or("invalid value")?;
-    let group = words.next().map(|word| word.ok_or("invalid value")).transpose()?;
+    let group = words
+        .next()
+        .map(|word| word.ok_or("invalid value"))
+        .transpose()?;
     build.main.user.set(Some((user, group)))
 }
 
 fn worker_processes(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     let count = match &directive.args[0][..] {
         b"auto" => sys::machine::cpu_count(),
-        text => values::parse_number(text).filter(|&count| count > 0).ok_or("invalid value")? as usize,
+        text => values::parse_number(text)
+            .filter(|&count| count > 0)
+            .ok_or("invalid value")? as usize,
     };
     build.main.worker_processes.set(count.min(MAX_WORKERS))
 }
@@ -95,7 +219,13 @@ fn env(build: &mut Build<'_>, directive: &Directive) -> Outcome {
 }
 
 fn load_module(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    build.warn(directive, format!("load_module \"{}\" is ignored: modules are built in", directive.args[0]));
+    build.warn(
+        directive,
+        format!(
+            "load_module \"{}\" is ignored: modules are built in",
+            directive.args[0]
+        ),
+    );
     Ok(())
 }
 
@@ -117,18 +247,27 @@ fn http(build: &mut Build<'_>, directive: &Directive) -> Outcome {
 fn use_method(_: &mut Build<'_>, directive: &Directive) -> Outcome {
     match &directive.args[0][..] {
         b"epoll" => Ok(()),
-        _ => Err(Complaint::from(format!("invalid event type \"{}\"", directive.args[0]))),
+        _ => Err(Complaint::from(format!(
+            "invalid event type \"{}\"",
+            directive.args[0]
+        ))),
     }
 }
 
 fn rlimit_nofile(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    build.main.rlimit_nofile.set(Some(values::parse_number(&directive.args[0]).ok_or("invalid number")?))
+    build.main.rlimit_nofile.set(Some(
+        values::parse_number(&directive.args[0]).ok_or("invalid number")?,
+    ))
 }
 
 fn rlimit_core(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    build.main.rlimit_core.set(Some(values::parse_offset(&directive.args[0]).ok_or("invalid value")?))
+    build.main.rlimit_core.set(Some(
+        values::parse_offset(&directive.args[0]).ok_or("invalid value")?,
+    ))
 }
 
 fn shutdown_timeout(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    build.main.shutdown_timeout_ms.set(Some(values::parse_msec(&directive.args[0]).ok_or("invalid value")?))
+    build.main.shutdown_timeout_ms.set(Some(
+        values::parse_msec(&directive.args[0]).ok_or("invalid value")?,
+    ))
 }

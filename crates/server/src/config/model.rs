@@ -62,9 +62,15 @@ pub enum LocationKind {
     /// `server` itself, `http`, `main`: not a location.
     #[default]
     None,
-    Prefix { path: Bytes, no_regex: bool },
+    Prefix {
+        path: Bytes,
+        no_regex: bool,
+    },
     Exact(Bytes),
-    Regex { pattern: crate::routing::pattern::Pattern, groups: Vec<(usize, crate::variables::VariableId)> },
+    Regex {
+        pattern: crate::routing::pattern::Pattern,
+        groups: Vec<(usize, crate::variables::VariableId)>,
+    },
     Named(Bytes),
     /// `if (…)` inside a location.
     If,

@@ -1,7 +1,10 @@
 //! Raw to resolved: inheritance, the tables of locations and hosts, the numbers of variables. Nothing is "unset" after it.
 
 use super::build::{Build, Frame};
-use super::model::{Child, Config, Http, Listener, Location, LocationId, LocationKind, LocationSettings, Server, ServerId, ServerSettings};
+use super::model::{
+    Child, Config, Http, Listener, Location, LocationId, LocationKind, LocationSettings, Server,
+    ServerId, ServerSettings,
+};
 use super::setting::Complaint;
 use crate::listen::directive::Listen;
 use crate::rewrite;
@@ -22,12 +25,21 @@ pub struct Resolver {
 
 /// Resolves what `build` has read.
 pub fn resolve(build: Build<'_>) -> Result<Config, Error> {
-    let bare = |complaint: Complaint| Error { message: complaint.text, position: None };
+    let bare = |complaint: Complaint| Error {
+        message: complaint.text,
+        position: None,
+    };
     let main = build.main.resolve(&Default::default());
     if !main.events_seen {
-        return Err(Error { message: "no \"events\" section in configuration".to_owned(), position: None });
+        return Err(Error {
+            message: "no \"events\" section in configuration".to_owned(),
+            position: None,
+        });
     }
-    let mut resolver = Resolver { warnings: build.warnings, ..Resolver::default() };
+    let mut resolver = Resolver {
+        warnings: build.warnings,
+        ..Resolver::default()
+    };
     let mut logs = crate::log::files::LogFiles::default();
     if let Some(frame) = build.http.frame {
         let settings = frame.location.resolve(&LocationSettings::default());
@@ -42,18 +54,33 @@ pub fn resolve(build: Build<'_>) -> Result<Config, Error> {
     let variables = build.variables.finish().map_err(bare)?;
     Ok(Config {
         main,
-        http: Http { servers: resolver.servers, locations: resolver.locations, listens: resolver.listens, variables },
+        http: Http {
+            servers: resolver.servers,
+            locations: resolver.locations,
+            listens: resolver.listens,
+            variables,
+        },
         logs,
         warnings: resolver.warnings,
     })
 }
 
 impl Resolver {
-    fn server(&mut self, frame: Frame, http: &LocationSettings, http_server: &ServerSettings) -> Result<(), Error> {
+    fn server(
+        &mut self,
+        frame: Frame,
+        http: &LocationSettings,
+        http_server: &ServerSettings,
+    ) -> Result<(), Error> {
         let id = self.servers.len() as ServerId;
         let settings = frame.location.resolve(http);
         let server_settings = frame.server.resolve(http_server);
-        let base = self.push(Bytes::new(), LocationKind::None, settings.clone(), Default::default());
+        let base = self.push(
+            Bytes::new(),
+            LocationKind::None,
+            settings.clone(),
+            Default::default(),
+        );
         let mut named = HashMap::new();
         let routes = self.children(frame.children, &settings, &mut named)?;
         self.locations[base as usize].routes = routes;
@@ -62,7 +89,13 @@ impl Resolver {
         }
         let program = rewrite::compile(frame.program, self, base)?;
         let name = frame.names.first().map_or_else(Bytes::new, display_name);
-        self.servers.push(Server { name, base, settings: server_settings, program, named });
+        self.servers.push(Server {
+            name,
+            base,
+            settings: server_settings,
+            program,
+            named,
+        });
         let listens = match frame.listens.is_empty() {
             true => vec![Listen::new(Listen::default_address())],
             false => frame.listens,
@@ -82,8 +115,15 @@ impl Resolver {
         position: Option<&conf::Position>,
     ) -> Result<(), Error> {
         let text = listen.to_string();
-        let error = |message: String| Error { message, position: position.cloned() };
-        let index = match self.listens.iter().position(|other| other.listen.address == listen.address) {
+        let error = |message: String| Error {
+            message,
+            position: position.cloned(),
+        };
+        let index = match self
+            .listens
+            .iter()
+            .position(|other| other.listen.address == listen.address)
+        {
             Some(index) => {
                 let known = &mut self.listens[index];
                 if listen.options_set && known.listen.options_set {
@@ -103,7 +143,10 @@ impl Resolver {
                 index
             }
             None => {
-                self.listens.push(Listener { listen, hosts: Hosts { default: server, ..Hosts::default() } });
+                self.listens.push(Listener {
+                    listen,
+                    hosts: Hosts::new(server),
+                });
                 self.listens.len() - 1
             }
         };
@@ -123,7 +166,13 @@ impl Resolver {
         Ok(())
     }
 
-    fn push(&mut self, name: Bytes, kind: LocationKind, settings: LocationSettings, content: crate::content::Content) -> LocationId {
+    fn push(
+        &mut self,
+        name: Bytes,
+        kind: LocationKind,
+        settings: LocationSettings,
+        content: crate::content::Content,
+    ) -> LocationId {
         let id = self.locations.len() as LocationId;
         self.locations.push(Location {
             name,
@@ -146,7 +195,9 @@ impl Resolver {
     ) -> Result<Routes, Error> {
         let mut routes = Routes::default();
         for child in children {
-            let Child::Location(frame) = child else { continue };
+            let Child::Location(frame) = child else {
+                continue;
+            };
             let position = frame.position.clone();
             let id = self.location(*frame, parent, named)?;
             let location = &self.locations[id as usize];
@@ -157,7 +208,9 @@ impl Resolver {
             };
             let added = match &location.kind {
                 LocationKind::Exact(path) => routes.add_exact(path.clone(), id),
-                LocationKind::Prefix { path, no_regex } => routes.add_prefix(path.clone(), *no_regex, id),
+                LocationKind::Prefix { path, no_regex } => {
+                    routes.add_prefix(path.clone(), *no_regex, id)
+                }
                 LocationKind::Named(name) => named.insert(name.clone(), id).is_none(),
                 LocationKind::Regex { pattern, groups } => {
                     routes.add_pattern(pattern.clone(), groups.clone(), id);
@@ -181,17 +234,27 @@ impl Resolver {
     ) -> Result<LocationId, Error> {
         let settings = frame.location.resolve(parent);
         let name = match &frame.kind {
-            LocationKind::Prefix { path, .. } | LocationKind::Exact(path) | LocationKind::Named(path) => path.clone(),
+            LocationKind::Prefix { path, .. }
+            | LocationKind::Exact(path)
+            | LocationKind::Named(path) => path.clone(),
             LocationKind::Regex { pattern, .. } => Bytes::from(pattern.text.clone()),
             LocationKind::None | LocationKind::If | LocationKind::LimitExcept(_) => Bytes::new(),
         };
-        let id = self.push(name, frame.kind, settings.clone(), frame.content.unwrap_or_default());
+        let id = self.push(
+            name,
+            frame.kind,
+            settings.clone(),
+            frame.content.unwrap_or_default(),
+        );
         let mut inner = Vec::new();
         for child in frame.children {
             match child {
                 Child::LimitExcept(block) => {
                     let other = self.nested(*block, id)?;
-                    let LocationKind::LimitExcept(methods) = &self.locations[other as usize].kind else { continue };
+                    let LocationKind::LimitExcept(methods) = &self.locations[other as usize].kind
+                    else {
+                        continue;
+                    };
                     self.locations[id as usize].limit_except = Some((methods.clone(), other));
                 }
                 child => inner.push(child),
@@ -209,14 +272,18 @@ impl Resolver {
     pub fn nested(&mut self, frame: Frame, outer: LocationId) -> Result<LocationId, Error> {
         let location = &self.locations[outer as usize];
         let settings = frame.location.resolve(&location.settings);
-        let (name, content) = (location.name.clone(), frame.content.unwrap_or_else(|| location.content.clone()));
+        let (name, content) = (
+            location.name.clone(),
+            frame.content.unwrap_or_else(|| location.content.clone()),
+        );
         Ok(self.push(name, frame.kind, settings, content))
     }
 }
 
 /// A name as it was written.
 fn display_name(name: &ServerName) -> Bytes {
-    let with = |before: &[u8], text: &[u8], after: &[u8]| Bytes::from([before, text, after].concat());
+    let with =
+        |before: &[u8], text: &[u8], after: &[u8]| Bytes::from([before, text, after].concat());
     match name {
         ServerName::Exact(text) => text.clone(),
         ServerName::LeadingWildcard(text) => with(b"*.", text, b""),

@@ -11,7 +11,10 @@ pub struct Complaint {
 
 impl Complaint {
     pub fn bare(text: impl Into<String>) -> Complaint {
-        Complaint { text: text.into(), bare: true }
+        Complaint {
+            text: text.into(),
+            bare: true,
+        }
     }
 }
 
@@ -23,7 +26,10 @@ impl From<String> for Complaint {
 
 impl From<&str> for Complaint {
     fn from(text: &str) -> Complaint {
-        Complaint { text: text.to_owned(), bare: false }
+        Complaint {
+            text: text.to_owned(),
+            bare: false,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! One HTTP/1 connection from accept to close: reads heads, has them answered, and decides whether it goes on.
 
-use super::request_head;
 use super::request_body;
+use super::request_head;
 use super::stream::Stream;
 use super::timers::Timer;
 use super::writer;
@@ -49,7 +49,9 @@ enum HeadRead {
     Request(Box<Request>),
     Refused(Box<Request>, HeadError),
     Closed,
-    TimedOut { partial: bool },
+    TimedOut {
+        partial: bool,
+    },
 }
 
 thread_local! {
@@ -59,7 +61,15 @@ thread_local! {
 impl Http1 {
     #[must_use]
     pub fn new(stream: Stream, info: Rc<Connection>, shared: Rc<Shared>) -> Http1 {
-        Http1 { stream, timer: Timer::default(), pending: Vec::new(), info, shared, woken: false, waited: false }
+        Http1 {
+            stream,
+            timer: Timer::default(),
+            pending: Vec::new(),
+            info,
+            shared,
+            woken: false,
+            waited: false,
+        }
     }
 
     /// Serves the connection until it ends.
@@ -67,14 +77,18 @@ impl Http1 {
         let mut first = true;
         loop {
             let generation = self.shared.generation();
-            let Some(listener) = self.shared.listener_index(&generation) else { return };
+            let Some(listener) = self.shared.listener_index(&generation) else {
+                return;
+            };
             let server = generation.config.http.listens[listener].hosts.default;
             let settings = &generation.config.server(server).settings.request_head;
             let limits = request_head::limits(settings);
             if first {
                 self.timer.set(settings.timeout_ms);
             }
-            let read = self.read_head(&generation, settings.timeout_ms, &limits, first).await;
+            let read = self
+                .read_head(&generation, settings.timeout_ms, &limits, first)
+                .await;
             let next = match read {
                 HeadRead::Closed => return,
                 HeadRead::TimedOut { partial: false } => return,
@@ -82,7 +96,9 @@ impl Http1 {
                     let request = self.new_request(&generation, thread::monotonic_ms());
                     Box::pin(self.refuse(request, listener, 408)).await
                 }
-                HeadRead::Refused(request, error) => Box::pin(self.refuse(request, listener, error.status())).await,
+                HeadRead::Refused(request, error) => {
+                    Box::pin(self.refuse(request, listener, error.status())).await
+                }
                 HeadRead::Request(request) => Box::pin(self.exchange(request, listener)).await,
             };
             match next {
@@ -98,7 +114,11 @@ impl Http1 {
     }
 
     fn new_request(&self, generation: &Rc<Generation>, started_ms: u64) -> Box<Request> {
-        Box::new(Request::new(Rc::clone(generation), Rc::clone(&self.info), started_ms))
+        Box::new(Request::new(
+            Rc::clone(generation),
+            Rc::clone(&self.info),
+            started_ms,
+        ))
     }
 
     /// Reads until a head is whole. An idle connection waits here with nothing of its own allocated.
@@ -120,14 +140,16 @@ impl Http1 {
                 parsed => {
                     let mut request = self.new_request(generation, thread::monotonic_ms());
                     request.head = fresh.take_head();
-                    return self.finish_head(request, parsed.map(|length| length.unwrap_or_default()));
+                    return self
+                        .finish_head(request, parsed.map(|length| length.unwrap_or_default()));
                 }
             }
             self.timer.set(header_timeout_ms);
         }
         std::future::poll_fn(|context| {
             loop {
-                match self.poll_read_head(context, generation, limits, &mut parser, &mut started_ms) {
+                match self.poll_read_head(context, generation, limits, &mut parser, &mut started_ms)
+                {
                     Poll::Ready(Some(read)) => return Poll::Ready(read),
                     // Part of a head came: from now on it must be whole within its timeout.
                     Poll::Ready(None) => {
@@ -146,7 +168,9 @@ impl Http1 {
                 return Poll::Ready(HeadRead::Closed);
             }
             match self.timer.poll_expired(context) {
-                Poll::Ready(()) => Poll::Ready(HeadRead::TimedOut { partial: started_ms.is_some() }),
+                Poll::Ready(()) => Poll::Ready(HeadRead::TimedOut {
+                    partial: started_ms.is_some(),
+                }),
                 Poll::Pending => Poll::Pending,
             }
         })
@@ -170,7 +194,13 @@ impl Http1 {
                 return None;
             }
             let started = started_ms.unwrap_or_else(thread::monotonic_ms);
-            let new_request = || Box::new(Request::new(Rc::clone(generation), Rc::clone(info), started));
+            let new_request = || {
+                Box::new(Request::new(
+                    Rc::clone(generation),
+                    Rc::clone(info),
+                    started,
+                ))
+            };
             if pending.is_empty() && parser.is_none() {
                 return Some(PARSER.with(|shared| {
                     let mut shared = shared.borrow_mut();
@@ -226,12 +256,18 @@ impl Http1 {
                 request.read_with_turn = woken;
                 Poll::Ready(Some(HeadRead::Request(request)))
             }
-            Poll::Ready(Ok(Some(Some(Err((request, error)))))) => Poll::Ready(Some(HeadRead::Refused(request, error))),
+            Poll::Ready(Ok(Some(Some(Err((request, error)))))) => {
+                Poll::Ready(Some(HeadRead::Refused(request, error)))
+            }
         }
     }
 
     /// A head that was whole in the bytes received before.
-    fn finish_head(&mut self, mut request: Box<Request>, parsed: Result<usize, HeadError>) -> HeadRead {
+    fn finish_head(
+        &mut self,
+        mut request: Box<Request>,
+        parsed: Result<usize, HeadError>,
+    ) -> HeadRead {
         match parsed {
             Ok(length) => {
                 request.buffer.extend_from_slice(&self.pending[..length]);
@@ -284,7 +320,11 @@ impl Http1 {
             Ok(()) if request.keep_alive => self.keep_alive(request),
             Ok(()) if request_body::unread(request) || !self.pending.is_empty() => Next::Linger,
             Ok(()) => Next::Close,
-            Err(writer::SendError::TimedOut) if request.location().settings.keepalive.reset_timedout => Next::Reset,
+            Err(writer::SendError::TimedOut)
+                if request.location().settings.keepalive.reset_timedout =>
+            {
+                Next::Reset
+            }
             Err(_) => Next::Close,
         }
     }
@@ -303,7 +343,10 @@ impl Http1 {
 
     fn keep_alive(&mut self, request: &Request) -> Next {
         let settings = &request.location().settings;
-        if self.info.requests.get() == 1 && settings.transmission.tcp_nodelay && self.stream.is_tcp() {
+        if self.info.requests.get() == 1
+            && settings.transmission.tcp_nodelay
+            && self.stream.is_tcp()
+        {
             let _ = sys::socket::set_no_delay(&self.stream, true);
         }
         self.timer.set(settings.keepalive.timeout_ms);
@@ -328,7 +371,9 @@ impl Http1 {
             };
         }
         let response = pipeline::phases::refuse(&mut request, status).await;
-        let Some(response) = response else { return Next::Close };
+        let Some(response) = response else {
+            return Next::Close;
+        };
         match self.send(&mut request, response).await {
             Next::Close if status != 400 => Next::Linger,
             next => next,
@@ -339,9 +384,13 @@ impl Http1 {
     async fn linger(mut self) {
         let _ = sys::socket::shutdown(&self.stream, std::net::Shutdown::Write);
         let generation = self.shared.generation();
-        let Some(listener) = self.shared.listener_index(&generation) else { return };
+        let Some(listener) = self.shared.listener_index(&generation) else {
+            return;
+        };
         let config = &generation.config;
-        let base = config.server(config.http.listens[listener].hosts.default).base;
+        let base = config
+            .server(config.http.listens[listener].hosts.default)
+            .base;
         let settings = &config.location(base).settings.keepalive;
         let end = thread::monotonic_ms() + settings.lingering_time_ms;
         loop {
@@ -361,7 +410,9 @@ impl Http1 {
     pub async fn read_some<T>(&mut self, take: impl FnOnce(&[u8]) -> T) -> Option<io::Result<T>> {
         let mut take = Some(take);
         let mut read = pin!(std::future::poll_fn(|context| {
-            let polled = self.stream.poll_read(context, |bytes| take.take().map(|take| take(bytes)));
+            let polled = self
+                .stream
+                .poll_read(context, |bytes| take.take().map(|take| take(bytes)));
             match polled {
                 Poll::Ready(Ok(Some(value))) => Poll::Ready(Some(Ok(value))),
                 Poll::Ready(Ok(None)) => Poll::Ready(None),

@@ -5,15 +5,79 @@ use conf::table::Row;
 use conf::{Directive, values};
 
 pub const DIRECTIVES: &[Row<Set>] = &[
-    row("keepalive_timeout", HSL, Arity::Between(1, 2), keepalive_timeout, "How long an idle connection is kept, and the Keep-Alive field's value."),
-    row("keepalive_requests", HSL, Arity::Exactly(1), |b, d| number(&mut b.location().keepalive.requests, d), "Requests a connection may carry."),
-    row("keepalive_time", HSL, Arity::Exactly(1), |b, d| msec(&mut b.location().keepalive.time_ms, d), "How long a connection may carry requests at all."),
-    row("keepalive_min_timeout", HSL, Arity::Exactly(1), |b, d| msec(&mut b.location().keepalive.min_timeout_ms, d), "How long an idle connection is kept at least when the server shuts down."),
-    row("keepalive_disable", HSL, Arity::Between(1, 2), keepalive_disable, "Browsers that are not offered keep-alive."),
-    row("lingering_close", HSL, Arity::Exactly(1), |b, d| keyword(&mut b.location().keepalive.lingering_close, d, &[("off", Lingering::Off), ("on", Lingering::On), ("always", Lingering::Always)]), "Whether to read on for a while before closing."),
-    row("lingering_time", HSL, Arity::Exactly(1), |b, d| msec(&mut b.location().keepalive.lingering_time_ms, d), "The longest lingering."),
-    row("lingering_timeout", HSL, Arity::Exactly(1), |b, d| msec(&mut b.location().keepalive.lingering_timeout_ms, d), "The longest wait for more data while lingering."),
-    row("reset_timedout_connection", HSL, Arity::Flag, |b, d| flag(&mut b.location().keepalive.reset_timedout, d), "Reset timed-out connections instead of closing them."),
+    row(
+        "keepalive_timeout",
+        HSL,
+        Arity::Between(1, 2),
+        keepalive_timeout,
+        "How long an idle connection is kept, and the Keep-Alive field's value.",
+    ),
+    row(
+        "keepalive_requests",
+        HSL,
+        Arity::Exactly(1),
+        |b, d| number(&mut b.location().keepalive.requests, d),
+        "Requests a connection may carry.",
+    ),
+    row(
+        "keepalive_time",
+        HSL,
+        Arity::Exactly(1),
+        |b, d| msec(&mut b.location().keepalive.time_ms, d),
+        "How long a connection may carry requests at all.",
+    ),
+    row(
+        "keepalive_min_timeout",
+        HSL,
+        Arity::Exactly(1),
+        |b, d| msec(&mut b.location().keepalive.min_timeout_ms, d),
+        "How long an idle connection is kept at least when the server shuts down.",
+    ),
+    row(
+        "keepalive_disable",
+        HSL,
+        Arity::Between(1, 2),
+        keepalive_disable,
+        "Browsers that are not offered keep-alive.",
+    ),
+    row(
+        "lingering_close",
+        HSL,
+        Arity::Exactly(1),
+        |b, d| {
+            keyword(
+                &mut b.location().keepalive.lingering_close,
+                d,
+                &[
+                    ("off", Lingering::Off),
+                    ("on", Lingering::On),
+                    ("always", Lingering::Always),
+                ],
+            )
+        },
+        "Whether to read on for a while before closing.",
+    ),
+    row(
+        "lingering_time",
+        HSL,
+        Arity::Exactly(1),
+        |b, d| msec(&mut b.location().keepalive.lingering_time_ms, d),
+        "The longest lingering.",
+    ),
+    row(
+        "lingering_timeout",
+        HSL,
+        Arity::Exactly(1),
+        |b, d| msec(&mut b.location().keepalive.lingering_timeout_ms, d),
+        "The longest wait for more data while lingering.",
+    ),
+    row(
+        "reset_timedout_connection",
+        HSL,
+        Arity::Flag,
+        |b, d| flag(&mut b.location().keepalive.reset_timedout, d),
+        "Reset timed-out connections instead of closing them.",
+    ),
 ];
 
 /// `lingering_close`.
@@ -45,9 +109,13 @@ crate::config::setting::settings! {
     reset_timedout: bool = false,
 }
 
-fn keepalive_timeout(build: &mut crate::config::build::Build<'_>, directive: &Directive) -> Outcome {
+fn keepalive_timeout(
+    build: &mut crate::config::build::Build<'_>,
+    directive: &Directive,
+) -> Outcome {
     let raw = &mut build.location().keepalive;
-    raw.timeout_ms.set(values::parse_msec(&directive.args[0]).ok_or("invalid value")?)?;
+    raw.timeout_ms
+        .set(values::parse_msec(&directive.args[0]).ok_or("invalid value")?)?;
     let header = match directive.args.get(1) {
         Some(word) => Some(values::parse_sec(word).ok_or("invalid value")?),
         None => None,
@@ -55,7 +123,10 @@ fn keepalive_timeout(build: &mut crate::config::build::Build<'_>, directive: &Di
     raw.header_seconds.set(header)
 }
 
-fn keepalive_disable(build: &mut crate::config::build::Build<'_>, directive: &Directive) -> Outcome {
+fn keepalive_disable(
+    build: &mut crate::config::build::Build<'_>,
+    directive: &Directive,
+) -> Outcome {
     let mut disable = Disable::default();
     for word in &directive.args {
         match &word[..] {

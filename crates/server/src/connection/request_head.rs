@@ -9,13 +9,55 @@ use wire::http1::{Known, Version};
 use wire::uri;
 
 pub const DIRECTIVES: &[Row<Set>] = &[
-    row("client_header_buffer_size", HS, Arity::Exactly(1), |b, d| size(&mut b.server().request_head.header_buffer_size, d), "The first buffer for a request's head."),
-    row("large_client_header_buffers", HS, Arity::Exactly(2), |b, d| buffers(&mut b.server().request_head.large_buffers, d), "Number and size of further buffers; one line must fit in one."),
-    row("max_headers", HS, Arity::Exactly(1), |b, d| number(&mut b.server().request_head.max_headers, d), "The most fields in a head."),
-    row("client_header_timeout", HS, Arity::Exactly(1), |b, d| msec(&mut b.server().request_head.timeout_ms, d), "How long a client may take for a whole head."),
-    row("ignore_invalid_headers", HS, Arity::Flag, |b, d| flag(&mut b.server().request_head.ignore_invalid, d), "Drop fields with invalid names instead of refusing the request."),
-    row("underscores_in_headers", HS, Arity::Flag, |b, d| flag(&mut b.server().request_head.underscores, d), "Whether underscores are valid in field names."),
-    row("merge_slashes", HS, Arity::Flag, |b, d| flag(&mut b.server().request_head.merge_slashes, d), "Treat adjacent slashes of a path as one."),
+    row(
+        "client_header_buffer_size",
+        HS,
+        Arity::Exactly(1),
+        |b, d| size(&mut b.server().request_head.header_buffer_size, d),
+        "The first buffer for a request's head.",
+    ),
+    row(
+        "large_client_header_buffers",
+        HS,
+        Arity::Exactly(2),
+        |b, d| buffers(&mut b.server().request_head.large_buffers, d),
+        "Number and size of further buffers; one line must fit in one.",
+    ),
+    row(
+        "max_headers",
+        HS,
+        Arity::Exactly(1),
+        |b, d| number(&mut b.server().request_head.max_headers, d),
+        "The most fields in a head.",
+    ),
+    row(
+        "client_header_timeout",
+        HS,
+        Arity::Exactly(1),
+        |b, d| msec(&mut b.server().request_head.timeout_ms, d),
+        "How long a client may take for a whole head.",
+    ),
+    row(
+        "ignore_invalid_headers",
+        HS,
+        Arity::Flag,
+        |b, d| flag(&mut b.server().request_head.ignore_invalid, d),
+        "Drop fields with invalid names instead of refusing the request.",
+    ),
+    row(
+        "underscores_in_headers",
+        HS,
+        Arity::Flag,
+        |b, d| flag(&mut b.server().request_head.underscores, d),
+        "Whether underscores are valid in field names.",
+    ),
+    row(
+        "merge_slashes",
+        HS,
+        Arity::Flag,
+        |b, d| flag(&mut b.server().request_head.merge_slashes, d),
+        "Treat adjacent slashes of a path as one.",
+    ),
 ];
 
 crate::config::setting::settings! {
@@ -56,7 +98,9 @@ pub fn prepare(request: &mut Request, listener: usize) -> Result<(), u16> {
     let merge = request.server().settings.request_head.merge_slashes;
     let raw = request.head.path.of(&request.buffer);
     request.uri = match request.head.needs_normalising {
-        true => uri::normalise(raw, merge).map_err(|_| 400_u16)?.into_owned(),
+        true => uri::normalise(raw, merge)
+            .map_err(|_| 400_u16)?
+            .into_owned(),
         false => raw.to_vec(),
     };
     if let Some(args) = request.head.args {
@@ -66,7 +110,7 @@ pub fn prepare(request: &mut Request, listener: usize) -> Result<(), u16> {
         return Err(405);
     }
     match body::request_framing(&request.head.fields, &request.buffer, request.version) {
-        Ok(Framing::None) => {}
+        Ok(Framing::None | Framing::UntilClose) => {}
         Ok(Framing::Length(length)) => request.content_length = Some(length),
         Ok(Framing::Chunked) => request.chunked = true,
         Err(error) => return Err(error.status()),
@@ -77,7 +121,9 @@ pub fn prepare(request: &mut Request, listener: usize) -> Result<(), u16> {
 
 /// Gives a request that has no readable head the address's default server.
 pub fn prepare_refused(request: &mut Request, listener: usize) {
-    let server = request.generation.config.http.listens[listener].hosts.default;
+    let server = request.generation.config.http.listens[listener]
+        .hosts
+        .default;
     request.server = server;
     request.location = request.server().base;
     request.received.set(request.buffer.len() as u64);
@@ -88,9 +134,20 @@ type NamedHost = (Vec<u8>, Option<u16>);
 
 /// The host of the request line, or else of the one Host field; HTTP/1.1 requires one.
 fn read_host(request: &Request) -> Result<Option<NamedHost>, u16> {
-    let validate = |text: &[u8]| uri::validate_host(text).map(|host| (host.name.into_owned(), host.port)).map_err(|_| 400_u16);
-    let mut hosts = request.head.fields.iter().filter(|field| field.known == Known::Host);
-    let field = hosts.next().map(|field| validate(field.value.of(&request.buffer))).transpose()?;
+    let validate = |text: &[u8]| {
+        uri::validate_host(text)
+            .map(|host| (host.name.into_owned(), host.port))
+            .map_err(|_| 400_u16)
+    };
+    let mut hosts = request
+        .head
+        .fields
+        .iter()
+        .filter(|field| field.known == Known::Host);
+    let field = hosts
+        .next()
+        .map(|field| validate(field.value.of(&request.buffer)))
+        .transpose()?;
     if hosts.next().is_some() {
         return Err(400);
     }
@@ -106,7 +163,9 @@ fn read_host(request: &Request) -> Result<Option<NamedHost>, u16> {
 fn choose_server(request: &mut Request, listener: usize) {
     let generation = std::rc::Rc::clone(&request.generation);
     let host = std::mem::take(&mut request.host);
-    request.server = generation.config.http.listens[listener].hosts.find(&host, request);
+    request.server = generation.config.http.listens[listener]
+        .hosts
+        .find(&host, request);
     request.host = host;
     request.location = request.server().base;
 }
@@ -126,5 +185,7 @@ fn wants_keep_alive(request: &Request) -> bool {
 }
 
 fn contains_token(value: &[u8], token: &[u8]) -> bool {
-    value.windows(token.len()).any(|window| window.eq_ignore_ascii_case(token))
+    value
+        .windows(token.len())
+        .any(|window| window.eq_ignore_ascii_case(token))
 }

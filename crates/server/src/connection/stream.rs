@@ -25,7 +25,11 @@ pub enum Stream {
 impl Stream {
     /// Reads once and hands the bytes to `take`; an empty slice is the end of the stream. The buffer is the thread's:
     /// an idle connection owns none.
-    pub fn poll_read<T>(&mut self, context: &mut Context<'_>, take: impl FnOnce(&[u8]) -> T) -> Poll<io::Result<T>> {
+    pub fn poll_read<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        take: impl FnOnce(&[u8]) -> T,
+    ) -> Poll<io::Result<T>> {
         SCRATCH.with(|scratch| {
             let mut scratch = scratch.borrow_mut();
             let mut buffer = ReadBuf::new(&mut scratch);

@@ -6,14 +6,62 @@ use conf::Directive;
 use conf::table::Row;
 
 pub const DIRECTIVES: &[Row<Set>] = &[
-    row("sendfile", HSLI, Arity::Flag, |b, d| flag(&mut b.location().transmission.sendfile, d), "Let the kernel copy file bodies to the socket."),
-    row("sendfile_max_chunk", HSL, Arity::Exactly(1), |b, d| size(&mut b.location().transmission.sendfile_max_chunk, d), "The most one sendfile call transfers."),
-    row("tcp_nopush", HSL, Arity::Flag, |b, d| flag(&mut b.location().transmission.tcp_nopush, d), "Send the head and the start of a file in one packet."),
-    row("tcp_nodelay", HSL, Arity::Flag, |b, d| flag(&mut b.location().transmission.tcp_nodelay, d), "Send small packets at once on kept connections."),
-    row("send_timeout", HSL, Arity::Exactly(1), |b, d| msec(&mut b.location().transmission.send_timeout_ms, d), "The longest wait between two writes."),
-    row("postpone_output", HSL, Arity::Exactly(1), |b, d| size(&mut b.location().transmission.postpone_output, d), "Bytes to collect before sending, where the response streams."),
-    row("chunked_transfer_encoding", HSL, Arity::Flag, |b, d| flag(&mut b.location().transmission.chunked, d), "Whether HTTP/1.1 responses of unknown length are chunked."),
-    row("server_tokens", HSL, Arity::Exactly(1), server_tokens, "What the Server field and the error pages tell."),
+    row(
+        "sendfile",
+        HSLI,
+        Arity::Flag,
+        |b, d| flag(&mut b.location().transmission.sendfile, d),
+        "Let the kernel copy file bodies to the socket.",
+    ),
+    row(
+        "sendfile_max_chunk",
+        HSL,
+        Arity::Exactly(1),
+        |b, d| size(&mut b.location().transmission.sendfile_max_chunk, d),
+        "The most one sendfile call transfers.",
+    ),
+    row(
+        "tcp_nopush",
+        HSL,
+        Arity::Flag,
+        |b, d| flag(&mut b.location().transmission.tcp_nopush, d),
+        "Send the head and the start of a file in one packet.",
+    ),
+    row(
+        "tcp_nodelay",
+        HSL,
+        Arity::Flag,
+        |b, d| flag(&mut b.location().transmission.tcp_nodelay, d),
+        "Send small packets at once on kept connections.",
+    ),
+    row(
+        "send_timeout",
+        HSL,
+        Arity::Exactly(1),
+        |b, d| msec(&mut b.location().transmission.send_timeout_ms, d),
+        "The longest wait between two writes.",
+    ),
+    row(
+        "postpone_output",
+        HSL,
+        Arity::Exactly(1),
+        |b, d| size(&mut b.location().transmission.postpone_output, d),
+        "Bytes to collect before sending, where the response streams.",
+    ),
+    row(
+        "chunked_transfer_encoding",
+        HSL,
+        Arity::Flag,
+        |b, d| flag(&mut b.location().transmission.chunked, d),
+        "Whether HTTP/1.1 responses of unknown length are chunked.",
+    ),
+    row(
+        "server_tokens",
+        HSL,
+        Arity::Exactly(1),
+        server_tokens,
+        "What the Server field and the error pages tell.",
+    ),
 ];
 
 /// `server_tokens`.

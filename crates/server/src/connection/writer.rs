@@ -42,7 +42,12 @@ impl From<io::Error> for SendError {
 }
 
 /// Sends a response; true in `request.sent.complete` afterwards if all of it went out.
-pub async fn send(stream: &Stream, timer: &mut Timer, request: &mut Request, response: Response) -> Result<(), SendError> {
+pub async fn send(
+    stream: &Stream,
+    timer: &mut Timer,
+    request: &mut Request,
+    response: Response,
+) -> Result<(), SendError> {
     let head_only = request.is_head() || matches!(response.status, 204 | 304 | 100..=199);
     let framing = framing(request, &response, head_only);
     if framing == Framing::UntilClose {
@@ -80,7 +85,8 @@ fn framing(request: &Request, response: &Response, head_only: bool) -> Framing {
     if matches!(response.status, 204 | 304 | 100..=199) {
         return Framing::None;
     }
-    let chunked = request.location().settings.transmission.chunked && request.version >= Version::Http11;
+    let chunked =
+        request.location().settings.transmission.chunked && request.version >= Version::Http11;
     match (chunked, head_only) {
         (true, _) => Framing::Chunked,
         (false, true) => Framing::None,
@@ -173,7 +179,13 @@ pub fn write_number(number: u64, out: &mut Vec<u8>) {
 type Rest = Option<(Bytes, Bytes)>;
 
 /// Writes head and body in one call; what the socket did not take is returned.
-fn first_write(stream: &Stream, request: &Request, head: &[u8], body: Option<Bytes>, more: bool) -> Result<Rest, SendError> {
+fn first_write(
+    stream: &Stream,
+    request: &Request,
+    head: &[u8],
+    body: Option<Bytes>,
+    more: bool,
+) -> Result<Rest, SendError> {
     let body = body.unwrap_or_default();
     if head.is_empty() && body.is_empty() {
         return Ok(None);
@@ -193,7 +205,10 @@ fn first_write(stream: &Stream, request: &Request, head: &[u8], body: Option<Byt
         }
         Err(error) => return Err(error.into()),
     };
-    request.sent.bytes.set(request.sent.bytes.get() + written as u64);
+    request
+        .sent
+        .bytes
+        .set(request.sent.bytes.get() + written as u64);
     if written == head.len() + body.len() {
         return Ok(None);
     }
@@ -209,18 +224,28 @@ async fn writable(stream: &Stream, timer: &mut Timer, request: &Request) -> Resu
         if let Poll::Ready(ready) = stream.poll_writable(context) {
             return Poll::Ready(ready.map_err(SendError::Io));
         }
-        timer.poll_expired(context).map(|()| Err(SendError::TimedOut))
+        timer
+            .poll_expired(context)
+            .map(|()| Err(SendError::TimedOut))
     })
     .await;
     timer.clear();
     ready
 }
 
-async fn write_all(stream: &Stream, timer: &mut Timer, request: &Request, mut parts: [Bytes; 2]) -> Result<(), SendError> {
+async fn write_all(
+    stream: &Stream,
+    timer: &mut Timer,
+    request: &Request,
+    mut parts: [Bytes; 2],
+) -> Result<(), SendError> {
     while parts.iter().any(|part| !part.is_empty()) {
         match stream.try_write(&[IoSlice::new(&parts[0]), IoSlice::new(&parts[1])]) {
             Ok(written) => {
-                request.sent.bytes.set(request.sent.bytes.get() + written as u64);
+                request
+                    .sent
+                    .bytes
+                    .set(request.sent.bytes.get() + written as u64);
                 let first = written.min(parts[0].len());
                 parts[0].advance(first);
                 parts[1].advance(written - first);
@@ -248,15 +273,20 @@ async fn send_body(
         Body::Parts(parts) => {
             for part in parts {
                 match part {
-                    Part::Memory(bytes) => write_all(stream, timer, request, [bytes, Bytes::new()]).await?,
+                    Part::Memory(bytes) => {
+                        write_all(stream, timer, request, [bytes, Bytes::new()]).await?
+                    }
                     Part::File(range) => send_file(stream, timer, request, range).await?,
                 }
             }
             Ok(())
         }
         Body::Stream(mut source) => {
-            while let Some(chunk) = std::future::poll_fn(|context| source.poll_chunk(context)).await {
-                let Ok(chunk) = chunk else { return Err(SendError::Truncated) };
+            while let Some(chunk) = std::future::poll_fn(|context| source.poll_chunk(context)).await
+            {
+                let Ok(chunk) = chunk else {
+                    return Err(SendError::Truncated);
+                };
                 if chunk.bytes.is_empty() {
                     continue;
                 }
@@ -264,21 +294,43 @@ async fn send_body(
                     let head = chunked::ChunkHead::new(chunk.bytes.len() as u64);
                     let head = Bytes::copy_from_slice(head.as_bytes());
                     write_all(stream, timer, request, [head, chunk.bytes]).await?;
-                    write_all(stream, timer, request, [Bytes::from_static(chunked::CHUNK_END), Bytes::new()]).await?;
+                    write_all(
+                        stream,
+                        timer,
+                        request,
+                        [Bytes::from_static(chunked::CHUNK_END), Bytes::new()],
+                    )
+                    .await?;
                 } else {
                     write_all(stream, timer, request, [chunk.bytes, Bytes::new()]).await?;
                 }
             }
             if framing == Framing::Chunked {
-                write_all(stream, timer, request, [Bytes::from_static(chunked::LAST_CHUNK), Bytes::new()]).await?;
+                write_all(
+                    stream,
+                    timer,
+                    request,
+                    [Bytes::from_static(chunked::LAST_CHUNK), Bytes::new()],
+                )
+                .await?;
             }
             Ok(())
         }
     }
 }
 
-async fn send_file(stream: &Stream, timer: &mut Timer, request: &Request, range: FileRange) -> Result<(), SendError> {
-    let most = request.location().settings.transmission.sendfile_max_chunk.clamp(1, MAX_SENDFILE);
+async fn send_file(
+    stream: &Stream,
+    timer: &mut Timer,
+    request: &Request,
+    range: FileRange,
+) -> Result<(), SendError> {
+    let most = request
+        .location()
+        .settings
+        .transmission
+        .sendfile_max_chunk
+        .clamp(1, MAX_SENDFILE);
     let mut offset = range.offset;
     let end = range.offset + range.length;
     while offset < end {
@@ -286,7 +338,10 @@ async fn send_file(stream: &Stream, timer: &mut Timer, request: &Request, range:
             Ok(0) => return Err(SendError::Truncated),
             Ok(sent) => {
                 offset += sent as u64;
-                request.sent.bytes.set(request.sent.bytes.get() + sent as u64);
+                request
+                    .sent
+                    .bytes
+                    .set(request.sent.bytes.get() + sent as u64);
                 if sent as u64 == most {
                     tokio::task::yield_now().await;
                 }

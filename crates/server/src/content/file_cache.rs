@@ -55,9 +55,11 @@ impl Entry {
         match &self.content {
             Content::Memory(bytes) if bytes.is_empty() => Body::Empty,
             Content::Memory(bytes) => Body::Memory(bytes.clone()),
-            Content::File(file) => {
-                Body::File(FileRange { file: Rc::clone(file), offset: 0, length: self.identity.size })
-            }
+            Content::File(file) => Body::File(FileRange {
+                file: Rc::clone(file),
+                offset: 0,
+                length: self.identity.size,
+            }),
         }
     }
 }
@@ -176,7 +178,10 @@ fn forget(path: &[u8]) {
 fn open(name: &Path, path: &[u8]) -> io::Result<Rc<Entry>> {
     let file = sys::file::open(name)?;
     let before = sys::file::status(&file)?.identity;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as i64;
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_nanos() as i64;
     let settled = before.changed_ns + SETTLED_NS < now;
     let mut content = None;
     if before.size <= MEMORY_FILE_MAX && settled {

@@ -42,6 +42,8 @@ async fn files(request: &mut Request) -> Phase<Response> {
 /// `/dir` is sent to `/dir/` where a location of that name passes requests on to another server.
 pub fn redirect_to_slash(request: &Request) -> Phase {
     let location = request.location();
-    let LocationKind::Prefix { .. } = location.kind else { return Ok(()) };
+    let LocationKind::Prefix { .. } = location.kind else {
+        return Ok(());
+    };
     Ok(())
 }

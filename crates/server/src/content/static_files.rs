@@ -5,7 +5,7 @@ use crate::config::build::Build;
 use crate::config::directive::{Arity, HSL, HSLI, LOCATION, Outcome, Set, flag, row};
 use crate::config::model::LocationKind;
 use crate::http::response::LastModified;
-use crate::http::{Body, Interrupt, Phase, Request, Response};
+use crate::http::{Interrupt, Phase, Request, Response};
 use crate::pipeline::redirect;
 use crate::variables::Template;
 use bytes::Bytes;
@@ -14,10 +14,34 @@ use conf::table::Row;
 use wire::http1::Method;
 
 pub const DIRECTIVES: &[Row<Set>] = &[
-    row("root", HSLI, Arity::Exactly(1), root, "The directory that a request's path is looked up in."),
-    row("alias", LOCATION, Arity::Exactly(1), alias, "What stands in place of the location's part of the path."),
-    row("etag", HSL, Arity::Flag, |b, d| flag(&mut b.location().static_files.etag, d), "Whether files have an ETag."),
-    row("log_not_found", HSL, Arity::Flag, |b, d| flag(&mut b.location().static_files.log_not_found, d), "Whether missing files are logged as errors."),
+    row(
+        "root",
+        HSLI,
+        Arity::Exactly(1),
+        root,
+        "The directory that a request's path is looked up in.",
+    ),
+    row(
+        "alias",
+        LOCATION,
+        Arity::Exactly(1),
+        alias,
+        "What stands in place of the location's part of the path.",
+    ),
+    row(
+        "etag",
+        HSL,
+        Arity::Flag,
+        |b, d| flag(&mut b.location().static_files.etag, d),
+        "Whether files have an ETag.",
+    ),
+    row(
+        "log_not_found",
+        HSL,
+        Arity::Flag,
+        |b, d| flag(&mut b.location().static_files.log_not_found, d),
+        "Whether missing files are logged as errors.",
+    ),
 ];
 
 /// `root` or `alias`.
@@ -54,14 +78,27 @@ fn set_root(build: &mut Build<'_>, directive: &Directive, alias: bool) -> Outcom
             "is duplicate".into()
         } else {
             let before = if other.alias { "alias" } else { "root" };
-            format!("\"{}\" directive is duplicate, \"{before}\" directive was specified earlier", directive.name).into()
+            format!(
+                "\"{}\" directive is duplicate, \"{before}\" directive was specified earlier",
+                directive.name
+            )
+            .into()
         });
     }
     let text = &directive.args[0];
-    for forbidden in ["$document_root", "${document_root}", "$realpath_root", "${realpath_root}"] {
+    for forbidden in [
+        "$document_root",
+        "${document_root}",
+        "$realpath_root",
+        "${realpath_root}",
+    ] {
         if memchr::memmem::find(text, forbidden.as_bytes()).is_some() {
             let name = forbidden.trim_matches(['$', '{', '}']);
-            return Err(format!("the ${name} variable cannot be used in the \"{}\" directive", directive.name).into());
+            return Err(format!(
+                "the ${name} variable cannot be used in the \"{}\" directive",
+                directive.name
+            )
+            .into());
         }
     }
     let mut path = text.to_vec();
@@ -70,14 +107,22 @@ fn set_root(build: &mut Build<'_>, directive: &Directive, alias: bool) -> Outcom
     }
     if path.first() != Some(&b'$') && path.first() != Some(&b'/') {
         let name = String::from_utf8_lossy(&path).into_owned();
-        path = build.paths.in_prefix(&name).into_os_string().into_encoded_bytes();
+        path = build
+            .paths
+            .in_prefix(&name)
+            .into_os_string()
+            .into_encoded_bytes();
     }
     let replaced = match &build.frame().kind {
         LocationKind::Prefix { path, .. } | LocationKind::Exact(path) => path.len(),
         _ => 0,
     };
     let path = Template::compile(&path, &mut build.variables)?;
-    build.location().static_files.root.0 = Some(Root { path, alias, replaced });
+    build.location().static_files.root.0 = Some(Root {
+        path,
+        alias,
+        replaced,
+    });
     Ok(())
 }
 
@@ -113,7 +158,9 @@ pub async fn respond(request: &mut Request) -> Phase<Option<Response>> {
             }
             Ok(Some(file_response(request, &entry)))
         }
-        Lookup::Directory => Err(Interrupt::Respond(Box::new(redirect::to_directory(request)))),
+        Lookup::Directory => Err(Interrupt::Respond(Box::new(redirect::to_directory(
+            request,
+        )))),
         Lookup::Failed(failure) => Err(failed(request, &path, &failure)),
         Lookup::Other => Err(Interrupt::Status(404)),
     }
@@ -125,7 +172,10 @@ pub fn file_response(request: &Request, entry: &Entry) -> Response {
     let settings = &request.location().settings;
     let mut response = Response::new(200, entry.body());
     response.content_type = Some(settings.mime.of_path(&request.uri));
-    response.last_modified = Some(LastModified { seconds: entry.modified, text: entry.last_modified.clone() });
+    response.last_modified = Some(LastModified {
+        seconds: entry.modified,
+        text: entry.last_modified.clone(),
+    });
     if settings.static_files.etag {
         response.etag = Some(entry.etag.clone());
     }
@@ -140,7 +190,12 @@ fn failed(request: &Request, path: &[u8], failure: &file_cache::Failure) -> Inte
         crate::log::error::write_request(
             request,
             failure.level(),
-            format_args!("{} \"{}\" failed ({})", failure.call, String::from_utf8_lossy(path), failure.describe()),
+            format_args!(
+                "{} \"{}\" failed ({})",
+                failure.call,
+                String::from_utf8_lossy(path),
+                failure.describe()
+            ),
         );
     }
     Interrupt::Status(status)

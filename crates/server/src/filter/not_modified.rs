@@ -7,7 +7,17 @@ pub const DIRECTIVES: &[Row<Set>] = &[row(
     "if_modified_since",
     HSL,
     Arity::Exactly(1),
-    |b, d| keyword(&mut b.location().not_modified.mode, d, &[("off", Mode::Off), ("exact", Mode::Exact), ("before", Mode::Before)]),
+    |b, d| {
+        keyword(
+            &mut b.location().not_modified.mode,
+            d,
+            &[
+                ("off", Mode::Off),
+                ("exact", Mode::Exact),
+                ("before", Mode::Before),
+            ],
+        )
+    },
     "How If-Modified-Since is compared with Last-Modified.",
 )];
 

@@ -20,8 +20,14 @@ pub struct FileRange {
     pub length: u64,
 }
 
+impl fmt::Debug for FileRange {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "File({}+{})", self.offset, self.length)
+    }
+}
+
 /// One piece of a body whose length is known.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub enum Part {
     Memory(Bytes),
     File(FileRange),
@@ -46,7 +52,9 @@ impl Part {
     #[must_use]
     pub fn slice(&self, offset: u64, length: u64) -> Part {
         match self {
-            Part::Memory(bytes) => Part::Memory(bytes.slice(offset as usize..(offset + length) as usize)),
+            Part::Memory(bytes) => {
+                Part::Memory(bytes.slice(offset as usize..(offset + length) as usize))
+            }
             Part::File(range) => Part::File(FileRange {
                 file: Rc::clone(&range.file),
                 offset: range.offset + offset,

@@ -9,8 +9,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 pub const DIRECTIVES: &[Row<Set>] = &[
-    block("types", HSL, Arity::Exactly(0), types, "Content-Types by file extension."),
-    row("default_type", HSL, Arity::Exactly(1), default_type, "The Content-Type of other files."),
+    block(
+        "types",
+        HSL,
+        Arity::Exactly(0),
+        types,
+        "Content-Types by file extension.",
+    ),
+    row(
+        "default_type",
+        HSL,
+        Arity::Exactly(1),
+        default_type,
+        "The Content-Type of other files.",
+    ),
 ];
 
 /// Extensions (lower case, without the dot) and their types.
@@ -22,10 +34,14 @@ crate::config::setting::settings! {
 }
 
 fn default_types() -> Types {
-    [(&b"html"[..], &b"text/html"[..]), (b"gif", b"image/gif"), (b"jpg", b"image/jpeg")]
-        .into_iter()
-        .map(|(extension, kind)| (extension.into(), Bytes::from_static(kind)))
-        .collect()
+    [
+        (&b"html"[..], &b"text/html"[..]),
+        (b"gif", b"image/gif"),
+        (b"jpg", b"image/jpeg"),
+    ]
+    .into_iter()
+    .map(|(extension, kind)| (extension.into(), Bytes::from_static(kind)))
+    .collect()
 }
 
 impl Settings {
@@ -33,13 +49,20 @@ impl Settings {
     #[must_use]
     pub fn of_path(&self, path: &[u8]) -> Bytes {
         let name = &path[memchr::memrchr(b'/', path).map_or(0, |slash| slash + 1)..];
-        let Some(dot) = memchr::memrchr(b'.', name) else { return self.default_type.clone() };
+        let Some(dot) = memchr::memrchr(b'.', name) else {
+            return self.default_type.clone();
+        };
         let extension = &name[dot + 1..];
         let mut lower = [0; MAX_EXTENSION];
-        let Some(lower) = lower.get_mut(..extension.len()) else { return self.default_type.clone() };
+        let Some(lower) = lower.get_mut(..extension.len()) else {
+            return self.default_type.clone();
+        };
         lower.copy_from_slice(extension);
         lower.make_ascii_lowercase();
-        self.types.get(&*lower).unwrap_or(&self.default_type).clone()
+        self.types
+            .get(&*lower)
+            .unwrap_or(&self.default_type)
+            .clone()
     }
 }
 
@@ -47,11 +70,20 @@ impl Settings {
 const MAX_EXTENSION: usize = 64;
 
 fn types(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    let mut types = build.location().mime.types.0.as_deref().cloned().unwrap_or_default();
+    let mut types = build
+        .location()
+        .mime
+        .types
+        .0
+        .as_deref()
+        .cloned()
+        .unwrap_or_default();
     for item in directive.block.iter().flat_map(|block| &block.items) {
         let line = match item {
             Item::Directive(line) => line,
-            Item::Error(error) => return Err(crate::config::setting::Complaint::bare(error.to_string())),
+            Item::Error(error) => {
+                return Err(crate::config::setting::Complaint::bare(error.to_string()));
+            }
         };
         for extension in &line.args {
             let extension: Box<[u8]> = extension.to_ascii_lowercase().into();
@@ -76,5 +108,9 @@ fn types(build: &mut Build<'_>, directive: &Directive) -> Outcome {
 }
 
 fn default_type(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    build.location().mime.default_type.set(Bytes::copy_from_slice(&directive.args[0]))
+    build
+        .location()
+        .mime
+        .default_type
+        .set(Bytes::copy_from_slice(&directive.args[0]))
 }

@@ -35,7 +35,11 @@ pub enum RequestBody {
     Unread,
     Memory(Bytes),
     /// In a temporary file: its name where it has one, and the length.
-    File { name: Option<Bytes>, part: Part, length: u64 },
+    File {
+        name: Option<Bytes>,
+        part: Part,
+        length: u64,
+    },
 }
 
 /// What the log and `$sent_http_…` need of the response; filled when its head is written.
@@ -176,7 +180,11 @@ impl Request {
     /// The first field of a known name.
     #[must_use]
     pub fn field(&self, known: Known) -> Option<&[u8]> {
-        self.head.fields.iter().find(|field| field.known == known).map(|field| self.text(field.value))
+        self.head
+            .fields
+            .iter()
+            .find(|field| field.known == known)
+            .map(|field| self.text(field.value))
     }
 
     /// The fields of a name, compared without case, in order.
@@ -223,7 +231,11 @@ impl Request {
     /// The kept value of a variable.
     #[must_use]
     pub fn slot(&self, id: VariableId) -> Slot {
-        self.slots.borrow().get(id.0 as usize).cloned().unwrap_or_default()
+        self.slots
+            .borrow()
+            .get(id.0 as usize)
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// Appends group `index` of the last pattern that matched.

@@ -47,13 +47,21 @@ impl Response {
     /// A response with a body whose length is known.
     #[must_use]
     pub fn new(status: u16, body: Body) -> Response {
-        Response { status, content_length: body.length(), body, ..Response::default() }
+        Response {
+            status,
+            content_length: body.length(),
+            body,
+            ..Response::default()
+        }
     }
 
     /// The status alone; the error pages fill in the body.
     #[must_use]
     pub fn status(status: u16) -> Response {
-        Response { status, ..Response::default() }
+        Response {
+            status,
+            ..Response::default()
+        }
     }
 
     /// Replaces the body, and with it the length.

@@ -6,13 +6,16 @@ use std::cell::{Cell, RefCell};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use wire::fields::date;
 
+/// Bytes of an IMF-fixdate.
+const DATE_LENGTH: usize = 29;
+
 /// The clock of one thread.
 pub struct Thread {
     turn: Cell<u64>,
     started: Instant,
     monotonic_ms: Cell<u64>,
     unix_ms: Cell<u64>,
-    date: RefCell<(u64, [u8; date::LENGTH])>,
+    date: RefCell<(u64, [u8; DATE_LENGTH])>,
 }
 
 thread_local! {
@@ -21,7 +24,7 @@ thread_local! {
         started: Instant::now(),
         monotonic_ms: Cell::new(0),
         unix_ms: Cell::new(0),
-        date: RefCell::new((u64::MAX, [0; date::LENGTH])),
+        date: RefCell::new((u64::MAX, [0; DATE_LENGTH])),
     };
 }
 
@@ -29,8 +32,12 @@ thread_local! {
 pub fn begin_turn() {
     THREAD.with(|thread| {
         thread.turn.set(thread.turn.get() + 1);
-        thread.monotonic_ms.set(thread.started.elapsed().as_millis() as u64);
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        thread
+            .monotonic_ms
+            .set(thread.started.elapsed().as_millis() as u64);
+        let unix = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         thread.unix_ms.set(unix.as_millis() as u64);
     });
 }

@@ -8,8 +8,20 @@ use conf::table::Row;
 use conf::{Directive, values};
 
 pub const DIRECTIVES: &[Row<Set>] = &[
-    row("limit_rate", HSLI, Arity::Exactly(1), |b, d| amount(b, d, |raw| &mut raw.rate), "Bytes per second of a response; 0: no limit."),
-    row("limit_rate_after", HSLI, Arity::Exactly(1), |b, d| amount(b, d, |raw| &mut raw.after), "Bytes that are sent before the limit holds."),
+    row(
+        "limit_rate",
+        HSLI,
+        Arity::Exactly(1),
+        |b, d| amount(b, d, |raw| &mut raw.rate),
+        "Bytes per second of a response; 0: no limit.",
+    ),
+    row(
+        "limit_rate_after",
+        HSLI,
+        Arity::Exactly(1),
+        |b, d| amount(b, d, |raw| &mut raw.after),
+        "Bytes that are sent before the limit holds.",
+    ),
 ];
 
 /// A number of bytes, fixed or with variables.
@@ -25,7 +37,9 @@ impl Amount {
     pub fn evaluate(&self, request: &Request) -> u64 {
         match self {
             Amount::Fixed(bytes) => *bytes,
-            Amount::Variable(template) => values::parse_size(&template.evaluate(request)).unwrap_or(0),
+            Amount::Variable(template) => {
+                values::parse_size(&template.evaluate(request)).unwrap_or(0)
+            }
         }
     }
 }

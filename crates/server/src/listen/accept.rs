@@ -70,7 +70,12 @@ impl Shared {
     /// The listening address's place in a configuration; `None` if it does not listen there any more.
     #[must_use]
     pub fn listener_index(&self, generation: &Generation) -> Option<usize> {
-        generation.config.http.listens.iter().position(|listener| listener.listen.address == self.address)
+        generation
+            .config
+            .http
+            .listens
+            .iter()
+            .position(|listener| listener.listen.address == self.address)
     }
 
     #[must_use]
@@ -102,8 +107,16 @@ pub async fn run(socket: OwnedFd, shared: Rc<Shared>) -> io::Result<()> {
     };
     loop {
         let accepted = match &listener {
-            Listener::Tcp(listener) => listener.accept().await.map(|(stream, peer)| (Stream::Tcp(stream), SocketAddress::from(peer))),
-            Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| (Stream::Unix(stream), SocketAddress::Unix(Default::default()))),
+            Listener::Tcp(listener) => listener
+                .accept()
+                .await
+                .map(|(stream, peer)| (Stream::Tcp(stream), SocketAddress::from(peer))),
+            Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| {
+                (
+                    Stream::Unix(stream),
+                    SocketAddress::Unix(Default::default()),
+                )
+            }),
         };
         match accepted {
             Ok((stream, peer)) => spawn(stream, peer, &shared),

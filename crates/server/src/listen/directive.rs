@@ -4,13 +4,18 @@ use crate::config::build::Build;
 use crate::config::directive::{Arity, Outcome, SERVER, Set, row};
 use conf::table::Row;
 use conf::{Directive, values};
-use sys::address::SocketAddress as Address;
-use std::path::PathBuf;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use sys::address::SocketAddress as Address;
 
-pub const DIRECTIVES: &[Row<Set>] =
-    &[row("listen", SERVER, Arity::AtLeast(1), listen, "An address and port, or a UNIX socket, to accept connections on.")];
+pub const DIRECTIVES: &[Row<Set>] = &[row(
+    "listen",
+    SERVER,
+    Arity::AtLeast(1),
+    listen,
+    "An address and port, or a UNIX socket, to accept connections on.",
+)];
 
 /// `so_keepalive`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +65,12 @@ impl Listen {
     /// `*:80`, or `*:8000` for those who may not open port 80: nginx's default.
     #[must_use]
     pub fn default_address() -> Address {
-        let port = if sys::user::effective_uid().0 == 0 { 80 } else { 8000 };
-        Address::Inet(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port))
+        let port = if sys::user::effective_uid().0 == 0 {
+            80
+        } else {
+            8000
+        };
+        Address::Ip(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port))
     }
 }
 
@@ -90,30 +99,44 @@ fn listen(build: &mut Build<'_>, directive: &Directive) -> Outcome {
 }
 
 fn port(text: &str, whole: &str) -> Result<u16, String> {
-    text.parse::<u16>().ok().filter(|&port| port != 0).ok_or_else(|| format!("invalid port in \"{whole}\" of the \"listen\" directive"))
+    text.parse::<u16>()
+        .ok()
+        .filter(|&port| port != 0)
+        .ok_or_else(|| format!("invalid port in \"{whole}\" of the \"listen\" directive"))
 }
 
 /// The addresses of `listen`'s first argument; a name may have several.
 fn parse_address(text: &str) -> Result<Vec<Address>, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         if path.is_empty() {
-            return Err(format!("no path in the unix domain socket \"{text}\" of the \"listen\" directive"));
+            return Err(format!(
+                "no path in the unix domain socket \"{text}\" of the \"listen\" directive"
+            ));
         }
-        return Ok(vec![Address::Unix(Some(PathBuf::from(path)))]);
+        return Ok(vec![Address::Unix(PathBuf::from(path))]);
     }
     if let Some(rest) = text.strip_prefix('[') {
-        let (address, after) = rest.split_once(']').ok_or_else(|| format!("invalid host in \"{text}\" of the \"listen\" directive"))?;
-        let address: Ipv6Addr =
-            address.parse().map_err(|_| format!("invalid IPv6 address in \"{text}\" of the \"listen\" directive"))?;
+        let (address, after) = rest
+            .split_once(']')
+            .ok_or_else(|| format!("invalid host in \"{text}\" of the \"listen\" directive"))?;
+        let address: Ipv6Addr = address.parse().map_err(|_| {
+            format!("invalid IPv6 address in \"{text}\" of the \"listen\" directive")
+        })?;
         let port = match after.strip_prefix(':') {
             Some(digits) => port(digits, text)?,
             None => 80,
         };
-        return Ok(vec![Address::Inet(SocketAddr::new(IpAddr::V6(address), port))]);
+        return Ok(vec![Address::Ip(SocketAddr::new(
+            IpAddr::V6(address),
+            port,
+        ))]);
     }
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         let port = port(text, text)?;
-        return Ok(vec![Address::Inet(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port))]);
+        return Ok(vec![Address::Ip(SocketAddr::new(
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            port,
+        ))]);
     }
     let (host, port) = match text.rsplit_once(':') {
         Some((host, digits)) => (host, port(digits, text)?),
@@ -123,15 +146,18 @@ fn parse_address(text: &str) -> Result<Vec<Address>, String> {
         return Err(format!("no host in \"{text}\" of the \"listen\" directive"));
     }
     if host == "*" {
-        return Ok(vec![Address::Inet(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port))]);
+        return Ok(vec![Address::Ip(SocketAddr::new(
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            port,
+        ))]);
     }
     if let Ok(address) = host.parse::<IpAddr>() {
-        return Ok(vec![Address::Inet(SocketAddr::new(address, port))]);
+        return Ok(vec![Address::Ip(SocketAddr::new(address, port))]);
     }
     let found: Vec<Address> = (host, port)
         .to_socket_addrs()
         .map_err(|_| format!("host not found in \"{text}\" of the \"listen\" directive"))?
-        .map(Address::Inet)
+        .map(Address::Ip)
         .collect();
     let mut unique = Vec::new();
     for address in found {
@@ -145,7 +171,9 @@ fn parse_address(text: &str) -> Result<Vec<Address>, String> {
 /// One option after the address.
 fn option(listen: &mut Listen, word: &str) -> Result<(), String> {
     let invalid = || format!("invalid parameter \"{word}\"");
-    let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+    let (name, value) = word
+        .split_once('=')
+        .map_or((word, None), |(name, value)| (name, Some(value)));
     if !matches!((name, value), ("default_server" | "default", None)) {
         listen.options_set = true;
     }
@@ -155,23 +183,41 @@ fn option(listen: &mut Listen, word: &str) -> Result<(), String> {
         ("reuseport", None) => listen.reuseport = true,
         ("deferred", None) => listen.deferred = true,
         ("backlog", Some(number)) => {
-            listen.backlog = Some(number.parse().ok().filter(|&n| n != 0).ok_or_else(|| format!("invalid backlog \"{number}\""))?);
+            listen.backlog = Some(
+                number
+                    .parse()
+                    .ok()
+                    .filter(|&n| n != 0)
+                    .ok_or_else(|| format!("invalid backlog \"{number}\""))?,
+            );
         }
         ("fastopen", Some(number)) => {
-            listen.fastopen = Some(number.parse().map_err(|_| format!("invalid fastopen \"{number}\""))?);
+            listen.fastopen = Some(
+                number
+                    .parse()
+                    .map_err(|_| format!("invalid fastopen \"{number}\""))?,
+            );
         }
         ("rcvbuf", Some(size)) => {
-            listen.rcvbuf = Some(values::parse_size(size.as_bytes()).ok_or_else(|| format!("invalid rcvbuf \"{size}\""))?);
+            listen.rcvbuf = Some(
+                values::parse_size(size.as_bytes())
+                    .ok_or_else(|| format!("invalid rcvbuf \"{size}\""))?,
+            );
         }
         ("sndbuf", Some(size)) => {
-            listen.sndbuf = Some(values::parse_size(size.as_bytes()).ok_or_else(|| format!("invalid sndbuf \"{size}\""))?);
+            listen.sndbuf = Some(
+                values::parse_size(size.as_bytes())
+                    .ok_or_else(|| format!("invalid sndbuf \"{size}\""))?,
+            );
         }
         ("ipv6only", Some("on")) => listen.ipv6only = true,
         ("ipv6only", Some("off")) => listen.ipv6only = false,
         ("so_keepalive", Some(text)) => listen.so_keepalive = Some(so_keepalive(text)?),
         ("setfib" | "accept_filter", _) => return Err(invalid()),
         ("ssl" | "http2" | "quic" | "proxy_protocol", None) => {
-            return Err(format!("the \"{name}\" parameter of \"listen\" is not supported by gannet yet"));
+            return Err(format!(
+                "the \"{name}\" parameter of \"listen\" is not supported by gannet yet"
+            ));
         }
         _ => return Err(invalid()),
     }
@@ -180,23 +226,37 @@ fn option(listen: &mut Listen, word: &str) -> Result<(), String> {
 
 fn so_keepalive(text: &str) -> Result<SoKeepalive, String> {
     let invalid = || format!("invalid so_keepalive value: \"{text}\"");
-    let plain = |on| SoKeepalive { on, idle_s: None, interval_s: None, count: None };
+    let plain = |on| SoKeepalive {
+        on,
+        idle_s: None,
+        interval_s: None,
+        count: None,
+    };
     match text {
         "on" => return Ok(plain(true)),
         "off" => return Ok(plain(false)),
         _ => {}
     }
     let fields: Vec<&str> = text.split(':').collect();
-    let [idle, interval, count] = fields[..] else { return Err(invalid()) };
+    let [idle, interval, count] = fields[..] else {
+        return Err(invalid());
+    };
     let seconds = |text: &str| match text {
         "" => Ok(None),
-        text => values::parse_sec(text.as_bytes()).map(|seconds| Some(seconds as u32)).ok_or_else(invalid),
+        text => values::parse_sec(text.as_bytes())
+            .map(|seconds| Some(seconds as u32))
+            .ok_or_else(invalid),
     };
     let count = match count {
         "" => None,
         text => Some(text.parse().map_err(|_| invalid())?),
     };
-    let keepalive = SoKeepalive { on: true, idle_s: seconds(idle)?, interval_s: seconds(interval)?, count };
+    let keepalive = SoKeepalive {
+        on: true,
+        idle_s: seconds(idle)?,
+        interval_s: seconds(interval)?,
+        count,
+    };
     if keepalive.idle_s.is_none() && keepalive.interval_s.is_none() && keepalive.count.is_none() {
         return Err(invalid());
     }

@@ -12,8 +12,20 @@ use std::sync::Arc;
 use wire::http1::Method;
 
 pub const DIRECTIVES: &[Row<Set>] = &[
-    row("error_page", HSLI, Arity::AtLeast(2), error_page, "Where a request goes that ended in one of these statuses."),
-    row("recursive_error_pages", HSL, Arity::Flag, |b, d| flag(&mut b.location().error_pages.recursive, d), "Whether error pages may have error pages."),
+    row(
+        "error_page",
+        HSLI,
+        Arity::AtLeast(2),
+        error_page,
+        "Where a request goes that ended in one of these statuses.",
+    ),
+    row(
+        "recursive_error_pages",
+        HSL,
+        Arity::Flag,
+        |b, d| flag(&mut b.location().error_pages.recursive, d),
+        "Whether error pages may have error pages.",
+    ),
 ];
 
 /// What `=` in `error_page` says of the status.
@@ -51,9 +63,12 @@ fn error_page(build: &mut Build<'_>, directive: &Directive) -> Outcome {
             }
             let answer = match &word[1..] {
                 b"" => Answer::Own,
-                digits => {
-                    Answer::Code(values::parse_number(digits).filter(|&code| code <= 999).ok_or_else(|| format!("invalid value \"{word}\""))? as u16)
-                }
+                digits => Answer::Code(
+                    values::parse_number(digits)
+                        .filter(|&code| code <= 999)
+                        .ok_or_else(|| format!("invalid value \"{word}\""))?
+                        as u16,
+                ),
             };
             (codes, answer)
         }
@@ -69,10 +84,17 @@ fn error_page(build: &mut Build<'_>, directive: &Directive) -> Outcome {
         text = &text[..question];
     }
     let template = Template::compile(text, &mut build.variables)?;
-    let mut pages = build.location().error_pages.pages.0.take().unwrap_or_default();
+    let mut pages = build
+        .location()
+        .error_pages
+        .pages
+        .0
+        .take()
+        .unwrap_or_default();
     let list = Arc::make_mut(&mut pages);
     for code in codes {
-        let number = values::parse_number(code).ok_or_else(|| format!("invalid value \"{code}\""))?;
+        let number =
+            values::parse_number(code).ok_or_else(|| format!("invalid value \"{code}\""))?;
         if number == 499 {
             return Err(format!("invalid value \"{code}\"").into());
         }
@@ -84,7 +106,12 @@ fn error_page(build: &mut Build<'_>, directive: &Directive) -> Outcome {
             (494..=497, Answer::Original) => Answer::Code(400),
             _ => answer,
         };
-        list.push(ErrorPage { status: number as u16, answer, target: template.clone(), args: args.clone() });
+        list.push(ErrorPage {
+            status: number as u16,
+            answer,
+            target: template.clone(),
+            args: args.clone(),
+        });
     }
     build.location().error_pages.pages.0 = Some(pages);
     Ok(())
@@ -102,7 +129,9 @@ pub fn settle(request: &mut Request, interrupt: Interrupt) -> Settled {
     let (code, response) = match interrupt {
         Interrupt::Hangup => return Settled::Hangup,
         Interrupt::Redirect(target) => return Settled::Redirect(target),
-        Interrupt::Respond(response) if response.status < 300 || !matches!(response.body, Body::Empty) => {
+        Interrupt::Respond(response)
+            if response.status < 300 || !matches!(response.body, Body::Empty) =>
+        {
             return Settled::Response(Box::new(with_error_status(request, *response)));
         }
         Interrupt::Respond(response) => (response.status, *response),
@@ -136,11 +165,16 @@ fn send(request: &mut Request, error_page: &ErrorPage, response: Response) -> Se
             let (path, args) = match error_page.target.constant() {
                 Some(path) => (path, error_page.args.clone()),
                 None => match memchr::memchr(b'?', &target) {
-                    Some(question) => (target.slice(..question), Some(target.slice(question + 1..))),
+                    Some(question) => {
+                        (target.slice(..question), Some(target.slice(question + 1..)))
+                    }
                     None => (target, None),
                 },
             };
-            Settled::Redirect(Target::Uri { path, args: Some(args.unwrap_or_default()) })
+            Settled::Redirect(Target::Uri {
+                path,
+                args: Some(args.unwrap_or_default()),
+            })
         }
         Some(b'@') => Settled::Redirect(Target::Named(target)),
         _ => {
@@ -149,7 +183,11 @@ fn send(request: &mut Request, error_page: &ErrorPage, response: Response) -> Se
                 _ => 302,
             };
             request.error_status = Some(code);
-            let response = Response { status: code, location: Some(target), ..response };
+            let response = Response {
+                status: code,
+                location: Some(target),
+                ..response
+            };
             Settled::Response(Box::new(page(request, response)))
         }
     }
@@ -201,7 +239,11 @@ fn html(code: u16, title: &str, server: &str) -> Bytes {
         497 => "<center>The plain HTTP request was sent to HTTPS port</center>\r\n",
         _ => "",
     };
-    let heading = if note.is_empty() { title } else { "400 Bad Request" };
+    let heading = if note.is_empty() {
+        title
+    } else {
+        "400 Bad Request"
+    };
     Bytes::from(format!(
         "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{heading}</h1></center>\r\n{note}<hr><center>{server}</center>\r\n</body>\r\n</html>\r\n"
     ))

@@ -92,7 +92,10 @@ fn rewrite_location(request: &mut Request) -> Phase {
     crate::log::error::write_request(
         request,
         crate::log::error::Level::Error,
-        format_args!("rewrite or internal redirection cycle while processing \"{}\"", String::from_utf8_lossy(&request.uri)),
+        format_args!(
+            "rewrite or internal redirection cycle while processing \"{}\"",
+            String::from_utf8_lossy(&request.uri)
+        ),
     );
     Err(Interrupt::Status(500))
 }
@@ -158,7 +161,10 @@ fn redirect(request: &mut Request, target: Target) -> Result<Start, u16> {
                     crate::log::error::write_request(
                         request,
                         crate::log::error::Level::Error,
-                        format_args!("could not find named location \"{}\"", String::from_utf8_lossy(&name)),
+                        format_args!(
+                            "could not find named location \"{}\"",
+                            String::from_utf8_lossy(&name)
+                        ),
                     );
                     Err(500)
                 }

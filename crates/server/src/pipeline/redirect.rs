@@ -6,11 +6,41 @@ use bytes::Bytes;
 use conf::table::Row;
 
 pub const DIRECTIVES: &[Row<Set>] = &[
-    row("absolute_redirect", HSL, Arity::Flag, |b, d| flag(&mut b.location().redirect.absolute, d), "Whether redirects that the server makes are absolute."),
-    row("port_in_redirect", HSL, Arity::Flag, |b, d| flag(&mut b.location().redirect.port, d), "Whether absolute redirects name the port."),
-    row("server_name_in_redirect", HSL, Arity::Flag, |b, d| flag(&mut b.location().redirect.server_name, d), "Whether absolute redirects use the first server_name instead of the request's host."),
-    row("msie_refresh", HSL, Arity::Flag, |b, d| flag(&mut b.location().redirect.msie_refresh, d), "Refresh pages instead of redirects for old browsers."),
-    row("msie_padding", HSL, Arity::Flag, |b, d| flag(&mut b.location().redirect.msie_padding, d), "Pad error pages to 512 bytes for old browsers."),
+    row(
+        "absolute_redirect",
+        HSL,
+        Arity::Flag,
+        |b, d| flag(&mut b.location().redirect.absolute, d),
+        "Whether redirects that the server makes are absolute.",
+    ),
+    row(
+        "port_in_redirect",
+        HSL,
+        Arity::Flag,
+        |b, d| flag(&mut b.location().redirect.port, d),
+        "Whether absolute redirects name the port.",
+    ),
+    row(
+        "server_name_in_redirect",
+        HSL,
+        Arity::Flag,
+        |b, d| flag(&mut b.location().redirect.server_name, d),
+        "Whether absolute redirects use the first server_name instead of the request's host.",
+    ),
+    row(
+        "msie_refresh",
+        HSL,
+        Arity::Flag,
+        |b, d| flag(&mut b.location().redirect.msie_refresh, d),
+        "Refresh pages instead of redirects for old browsers.",
+    ),
+    row(
+        "msie_padding",
+        HSL,
+        Arity::Flag,
+        |b, d| flag(&mut b.location().redirect.msie_padding, d),
+        "Pad error pages to 512 bytes for old browsers.",
+    ),
 ];
 
 crate::config::setting::settings! {
@@ -25,24 +55,33 @@ crate::config::setting::settings! {
 #[must_use]
 pub fn to_directory(request: &Request) -> Response {
     let mut location = Vec::with_capacity(request.uri.len() + request.args.len() + 2);
-    wire::uri::escape_into(&mut location, &request.uri, wire::uri::Class::Uri);
+    wire::uri::escape_into(&request.uri, wire::uri::Class::Uri, &mut location);
     location.push(b'/');
     if !request.args.is_empty() {
         location.push(b'?');
         location.extend_from_slice(&request.args);
     }
-    Response { location: Some(Bytes::from(location)), ..Response::status(301) }
+    Response {
+        location: Some(Bytes::from(location)),
+        ..Response::status(301)
+    }
 }
 
 /// Makes a Location of the server's own absolute, as its settings say.
 pub fn apply(request: &Request, response: &mut Response) {
     let settings = &request.location().settings.redirect;
-    let Some(location) = &response.location else { return };
+    let Some(location) = &response.location else {
+        return;
+    };
     if !settings.absolute || location.first() != Some(&b'/') || location.starts_with(b"//") {
         return;
     }
     let mut absolute = Vec::with_capacity(64 + location.len());
-    absolute.extend_from_slice(if request.connection.tls { b"https://" } else { b"http://" });
+    absolute.extend_from_slice(if request.connection.tls {
+        b"https://"
+    } else {
+        b"http://"
+    });
     if settings.server_name || request.host.is_empty() {
         append_server_name(request, &mut absolute);
     } else {

@@ -3,7 +3,9 @@
 use super::hosts::{NamePattern, ServerName};
 use super::pattern::Pattern;
 use crate::config::build::Build;
-use crate::config::directive::{Arity, HTTP, LOCATION, Outcome, SERVER, SL, Set, accept, block, row};
+use crate::config::directive::{
+    Arity, HTTP, LOCATION, Outcome, SERVER, SL, Set, accept, block, row,
+};
 use crate::config::model::{Child, LocationKind};
 use crate::config::setting::Complaint;
 use crate::variables::VariableId;
@@ -12,12 +14,51 @@ use conf::Directive;
 use conf::table::{Contexts, Row};
 
 pub const DIRECTIVES: &[Row<Set>] = &[
-    block("server", HTTP, Arity::Exactly(0), server, "A virtual server."),
-    row("server_name", SERVER, Arity::AtLeast(1), server_name, "The names a server answers for."),
-    block("location", SL, Arity::Between(1, 2), location, "Settings for the paths that match."),
-    row("server_names_hash_bucket_size", HTTP, Arity::Exactly(1), accept, "Accepted: names are found in a table that sizes itself."),
-    row("server_names_hash_max_size", HTTP, Arity::Exactly(1), accept, "Accepted: names are found in a table that sizes itself."),
-    row("internal", LOCATION, Arity::Exactly(0), |b, _| { b.location().static_files.internal.0 = Some(true); Ok(()) }, "Only requests that were redirected inside the server."),
+    block(
+        "server",
+        HTTP,
+        Arity::Exactly(0),
+        server,
+        "A virtual server.",
+    ),
+    row(
+        "server_name",
+        SERVER,
+        Arity::AtLeast(1),
+        server_name,
+        "The names a server answers for.",
+    ),
+    block(
+        "location",
+        SL,
+        Arity::Between(1, 2),
+        location,
+        "Settings for the paths that match.",
+    ),
+    row(
+        "server_names_hash_bucket_size",
+        HTTP,
+        Arity::Exactly(1),
+        accept,
+        "Accepted: names are found in a table that sizes itself.",
+    ),
+    row(
+        "server_names_hash_max_size",
+        HTTP,
+        Arity::Exactly(1),
+        accept,
+        "Accepted: names are found in a table that sizes itself.",
+    ),
+    row(
+        "internal",
+        LOCATION,
+        Arity::Exactly(0),
+        |b, _| {
+            b.location().static_files.internal.0 = Some(true);
+            Ok(())
+        },
+        "Only requests that were redirected inside the server.",
+    ),
 ];
 
 fn server(build: &mut Build<'_>, directive: &Directive) -> Outcome {
@@ -34,23 +75,46 @@ fn server_name(build: &mut Build<'_>, directive: &Directive) -> Outcome {
 }
 
 fn parse_name(build: &mut Build<'_>, directive: &Directive, word: &[u8]) -> Outcome {
-    let invalid = || format!("invalid server name or wildcard \"{}\" on", String::from_utf8_lossy(word));
+    let invalid = || {
+        format!(
+            "invalid server name or wildcard \"{}\" on",
+            String::from_utf8_lossy(word)
+        )
+    };
     if word == b"$hostname" {
-        let name = sys::machine::hostname().map_err(|error| format!("gethostname() failed: {error}"))?.to_ascii_lowercase();
-        build.frame().names.push(ServerName::Exact(Bytes::from(name)));
+        let name = sys::machine::hostname()
+            .map_err(|error| format!("gethostname() failed: {error}"))?
+            .to_ascii_lowercase();
+        build
+            .frame()
+            .names
+            .push(ServerName::Exact(Bytes::from(name)));
         return Ok(());
     }
     if let Some(text) = word.strip_prefix(b"~") {
         if text.is_empty() {
-            return Err(format!("empty regex in server name \"{}\"", String::from_utf8_lossy(word)).into());
+            return Err(format!(
+                "empty regex in server name \"{}\"",
+                String::from_utf8_lossy(word)
+            )
+            .into());
         }
         let pattern = compile(text, true)?;
         let groups = named_groups(build, &pattern)?;
-        build.frame().names.push(ServerName::Regex(Box::new(NamePattern { pattern, groups })));
+        build
+            .frame()
+            .names
+            .push(ServerName::Regex(Box::new(NamePattern { pattern, groups })));
         return Ok(());
     }
     if word.contains(&b'/') {
-        build.warn(directive, format!("server name \"{}\" has suspicious symbols", String::from_utf8_lossy(word)));
+        build.warn(
+            directive,
+            format!(
+                "server name \"{}\" has suspicious symbols",
+                String::from_utf8_lossy(word)
+            ),
+        );
     }
     let name = Bytes::from(word.to_ascii_lowercase());
     let names = &mut build.frame().names;
@@ -73,19 +137,30 @@ fn parse_name(build: &mut Build<'_>, directive: &Directive, word: &[u8]) -> Outc
 pub fn compile(text: &[u8], ignore_case: bool) -> Result<Pattern, Complaint> {
     Pattern::compile(text, ignore_case).map_err(|reason| {
         let reason = reason.lines().last().unwrap_or_default().to_owned();
-        format!("pcre2_compile() failed: {reason} in \"{}\"", String::from_utf8_lossy(text)).into()
+        format!(
+            "pcre2_compile() failed: {reason} in \"{}\"",
+            String::from_utf8_lossy(text)
+        )
+        .into()
     })
 }
 
 /// Numbers the variables that a pattern's named groups assign.
-pub fn named_groups(build: &mut Build<'_>, pattern: &Pattern) -> Result<Vec<(usize, VariableId)>, Complaint> {
+pub fn named_groups(
+    build: &mut Build<'_>,
+    pattern: &Pattern,
+) -> Result<Vec<(usize, VariableId)>, Complaint> {
     pattern
         .named_groups()
         .map(|(group, name)| Ok((group, build.variables.assigned(name.as_bytes())?)))
         .collect()
 }
 
-fn regex_kind(build: &mut Build<'_>, text: &[u8], ignore_case: bool) -> Result<LocationKind, Complaint> {
+fn regex_kind(
+    build: &mut Build<'_>,
+    text: &[u8],
+    ignore_case: bool,
+) -> Result<LocationKind, Complaint> {
     let pattern = compile(text, ignore_case)?;
     let groups = named_groups(build, &pattern)?;
     Ok(LocationKind::Regex { pattern, groups })
@@ -96,7 +171,10 @@ fn location(build: &mut Build<'_>, directive: &Directive) -> Outcome {
         [path] => bare_location(build, path)?,
         [modifier, path] => match &modifier[..] {
             b"=" => LocationKind::Exact(Bytes::copy_from_slice(path)),
-            b"^~" => LocationKind::Prefix { path: Bytes::copy_from_slice(path), no_regex: true },
+            b"^~" => LocationKind::Prefix {
+                path: Bytes::copy_from_slice(path),
+                no_regex: true,
+            },
             b"~" => regex_kind(build, path, false)?,
             b"~*" => regex_kind(build, path, true)?,
             _ => return Err(format!("invalid location modifier \"{modifier}\"").into()),
@@ -105,7 +183,10 @@ fn location(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     };
     check_nesting(build, &kind)?;
     let frame = build.nested(directive, Contexts::LOCATION, kind)?;
-    build.frame().children.push(Child::Location(Box::new(frame)));
+    build
+        .frame()
+        .children
+        .push(Child::Location(Box::new(frame)));
     Ok(())
 }
 
@@ -113,17 +194,25 @@ fn location(build: &mut Build<'_>, directive: &Directive) -> Outcome {
 fn bare_location(build: &mut Build<'_>, word: &[u8]) -> Result<LocationKind, Complaint> {
     Ok(match word {
         [b'=', path @ ..] => LocationKind::Exact(Bytes::copy_from_slice(path)),
-        [b'^', b'~', path @ ..] => LocationKind::Prefix { path: Bytes::copy_from_slice(path), no_regex: true },
+        [b'^', b'~', path @ ..] => LocationKind::Prefix {
+            path: Bytes::copy_from_slice(path),
+            no_regex: true,
+        },
         [b'~', b'*', pattern @ ..] => regex_kind(build, pattern, true)?,
         [b'~', pattern @ ..] => regex_kind(build, pattern, false)?,
         [b'@', ..] => LocationKind::Named(Bytes::copy_from_slice(word)),
-        path => LocationKind::Prefix { path: Bytes::copy_from_slice(path), no_regex: false },
+        path => LocationKind::Prefix {
+            path: Bytes::copy_from_slice(path),
+            no_regex: false,
+        },
     })
 }
 
 fn name_of(kind: &LocationKind) -> Vec<u8> {
     match kind {
-        LocationKind::Prefix { path, .. } | LocationKind::Exact(path) | LocationKind::Named(path) => path.to_vec(),
+        LocationKind::Prefix { path, .. }
+        | LocationKind::Exact(path)
+        | LocationKind::Named(path) => path.to_vec(),
         LocationKind::Regex { pattern, .. } => pattern.text.clone().into_bytes(),
         _ => Vec::new(),
     }
@@ -136,18 +225,21 @@ fn check_nesting(build: &mut Build<'_>, kind: &LocationKind) -> Outcome {
     let outer_name = String::from_utf8_lossy(&name_of(outer)).into_owned();
     match (outer, kind) {
         (LocationKind::None, _) => Ok(()),
-        (LocationKind::Exact(_), _) => {
-            Err(format!("location \"{name}\" cannot be inside the exact location \"{outer_name}\"").into())
-        }
-        (LocationKind::Named(_), _) => {
-            Err(format!("location \"{name}\" cannot be inside the named location \"{outer_name}\"").into())
-        }
+        (LocationKind::Exact(_), _) => Err(format!(
+            "location \"{name}\" cannot be inside the exact location \"{outer_name}\""
+        )
+        .into()),
+        (LocationKind::Named(_), _) => Err(format!(
+            "location \"{name}\" cannot be inside the named location \"{outer_name}\""
+        )
+        .into()),
         (_, LocationKind::Named(_)) => {
             Err(format!("named location \"{name}\" can be on the server level only").into())
         }
-        (LocationKind::Prefix { path, .. }, LocationKind::Prefix { path: inner, .. } | LocationKind::Exact(inner))
-            if !inner.starts_with(path) =>
-        {
+        (
+            LocationKind::Prefix { path, .. },
+            LocationKind::Prefix { path: inner, .. } | LocationKind::Exact(inner),
+        ) if !inner.starts_with(path) => {
             Err(format!("location \"{name}\" is outside location \"{outer_name}\"").into())
         }
         _ => Ok(()),

@@ -36,6 +36,15 @@ pub struct Hosts {
 }
 
 impl Hosts {
+    /// The table of an address whose default server is `default`.
+    #[must_use]
+    pub fn new(default: ServerId) -> Hosts {
+        Hosts {
+            default,
+            ..Hosts::default()
+        }
+    }
+
     /// Adds a server's name; false if the same name stands here already (nginx warns and ignores the second).
     pub fn add(&mut self, name: &ServerName, server: ServerId) -> bool {
         let (table, key) = match name {
@@ -85,7 +94,10 @@ impl Hosts {
 
     fn find_pattern(&self, host: &[u8], request: &mut Request) -> Option<ServerId> {
         for (name, server) in &self.patterns {
-            if !name.pattern.capture(host, &mut request.captures.borrow_mut()) {
+            if !name
+                .pattern
+                .capture(host, &mut request.captures.borrow_mut())
+            {
                 continue;
             }
             super::locations::assign_groups(request, &name.groups);

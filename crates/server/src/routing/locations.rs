@@ -52,26 +52,45 @@ impl Routes {
         if self.prefixes.iter().any(|prefix| prefix.path == path) {
             return false;
         }
-        self.prefixes.push(Prefix { path, no_regex, location, shorter: None });
+        self.prefixes.push(Prefix {
+            path,
+            no_regex,
+            location,
+            shorter: None,
+        });
         true
     }
 
-    pub fn add_pattern(&mut self, pattern: Pattern, groups: Vec<(usize, VariableId)>, location: LocationId) {
-        self.patterns.push(PatternRoute { pattern, groups, location });
+    pub fn add_pattern(
+        &mut self,
+        pattern: Pattern,
+        groups: Vec<(usize, VariableId)>,
+        location: LocationId,
+    ) {
+        self.patterns.push(PatternRoute {
+            pattern,
+            groups,
+            location,
+        });
     }
 
     /// Orders the prefixes; to be called once after all were added.
     pub fn finish(&mut self) {
         self.prefixes.sort_by(|a, b| a.path.cmp(&b.path));
         for index in 0..self.prefixes.len() {
-            let shorter =
-                (0..index).rev().find(|&before| self.prefixes[index].path.starts_with(&self.prefixes[before].path));
+            let shorter = (0..index).rev().find(|&before| {
+                self.prefixes[index]
+                    .path
+                    .starts_with(&self.prefixes[before].path)
+            });
             self.prefixes[index].shorter = shorter.map(|before| before as u32);
         }
     }
 
     fn longest_prefix(&self, path: &[u8]) -> Option<&Prefix> {
-        let after = self.prefixes.partition_point(|prefix| prefix.path[..] <= *path);
+        let after = self
+            .prefixes
+            .partition_point(|prefix| prefix.path[..] <= *path);
         let mut candidate = after.checked_sub(1);
         while let Some(index) = candidate {
             let prefix = &self.prefixes[index];
@@ -94,7 +113,12 @@ pub fn find(http: &Http, routes: &Routes, request: &Request) -> Found {
 }
 
 /// nginx descends into the longest prefix first, then tries the patterns of each level from the innermost outwards.
-fn walk(http: &Http, routes: &Routes, request: &Request, suppressed: &mut bool) -> Option<LocationId> {
+fn walk(
+    http: &Http,
+    routes: &Routes,
+    request: &Request,
+    suppressed: &mut bool,
+) -> Option<LocationId> {
     let path = &request.uri[..];
     if let Some(&location) = routes.exact.get(path) {
         *suppressed = true;
@@ -113,7 +137,10 @@ fn walk(http: &Http, routes: &Routes, request: &Request, suppressed: &mut bool) 
         return found;
     }
     for route in &routes.patterns {
-        if !route.pattern.capture(path, &mut request.captures.borrow_mut()) {
+        if !route
+            .pattern
+            .capture(path, &mut request.captures.borrow_mut())
+        {
             continue;
         }
         assign_groups(request, &route.groups);

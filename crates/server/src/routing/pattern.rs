@@ -12,18 +12,24 @@ pub struct Pattern {
     groups: usize,
 }
 
-
 impl Pattern {
     /// Compiles `text`; the error's text is the library's reason.
     pub fn compile(text: &[u8], ignore_case: bool) -> Result<Pattern, String> {
-        let text = std::str::from_utf8(text).map_err(|error| error.to_string())?.to_owned();
+        let text = std::str::from_utf8(text)
+            .map_err(|error| error.to_string())?
+            .to_owned();
         let regex = RegexBuilder::new(&text)
             .case_insensitive(ignore_case)
             .unicode(false)
             .build()
             .map_err(|error| error.to_string())?;
         let groups = regex.captures_len();
-        Ok(Pattern { text, ignore_case, regex, groups })
+        Ok(Pattern {
+            text,
+            ignore_case,
+            regex,
+            groups,
+        })
     }
 
     #[must_use]
@@ -41,7 +47,11 @@ impl Pattern {
         captures.subject.extend_from_slice(subject);
         captures.positions.clear();
         for group in 0..self.groups {
-            let (start, end) = locations.get(group).map_or((u32::MAX, u32::MAX), |(start, end)| (start as u32, end as u32));
+            let (start, end) = locations
+                .get(group)
+                .map_or((u32::MAX, u32::MAX), |(start, end)| {
+                    (start as u32, end as u32)
+                });
             captures.positions.extend([start, end]);
         }
         true
@@ -49,6 +59,9 @@ impl Pattern {
 
     /// Group numbers with their names.
     pub fn named_groups(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.regex.capture_names().enumerate().filter_map(|(index, name)| Some((index, name?)))
+        self.regex
+            .capture_names()
+            .enumerate()
+            .filter_map(|(index, name)| Some((index, name?)))
     }
 }

@@ -40,7 +40,9 @@ pub fn find(name: &[u8]) -> Option<Kind> {
 
 #[must_use]
 pub fn is_assignable(name: &[u8]) -> bool {
-    ASSIGNABLE.iter().any(|assignable| assignable.as_bytes() == name)
+    ASSIGNABLE
+        .iter()
+        .any(|assignable| assignable.as_bytes() == name)
 }
 
 fn uri(request: &Request, out: &mut Vec<u8>) -> bool {

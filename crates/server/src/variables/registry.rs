@@ -51,7 +51,11 @@ impl Registry {
     /// Defines a variable that requests assign; a built-in name that cannot be assigned is nginx's "duplicate variable".
     pub fn assigned(&mut self, name: &[u8]) -> Result<VariableId, Complaint> {
         if builtin::find(&name.to_ascii_lowercase()).is_some() && !builtin::is_assignable(name) {
-            return Err(format!("the duplicate \"{}\" variable", String::from_utf8_lossy(name)).into());
+            return Err(format!(
+                "the duplicate \"{}\" variable",
+                String::from_utf8_lossy(name)
+            )
+            .into());
         }
         let id = self.reference(name);
         self.definitions.entry(id).or_insert(Definition::Assigned);
@@ -61,7 +65,11 @@ impl Registry {
     /// Defines a variable worked out by a map.
     pub fn map(&mut self, name: &[u8], map: Map) -> Result<VariableId, Complaint> {
         if builtin::find(&name.to_ascii_lowercase()).is_some() {
-            return Err(format!("the duplicate \"{}\" variable", String::from_utf8_lossy(name)).into());
+            return Err(format!(
+                "the duplicate \"{}\" variable",
+                String::from_utf8_lossy(name)
+            )
+            .into());
         }
         let id = self.reference(name);
         self.definitions.insert(id, Definition::Map(Box::new(map)));
@@ -79,12 +87,18 @@ impl Registry {
                     None => Kind::Assigned,
                 },
                 None => builtin::find(name).ok_or_else(|| {
-                    Complaint::bare(format!("unknown \"{}\" variable", String::from_utf8_lossy(name)))
+                    Complaint::bare(format!(
+                        "unknown \"{}\" variable",
+                        String::from_utf8_lossy(name)
+                    ))
                 })?,
             };
             kinds.push(kind);
         }
-        Ok(Variables { kinds, names: self.names })
+        Ok(Variables {
+            kinds,
+            names: self.names,
+        })
     }
 }
 

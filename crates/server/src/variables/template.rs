@@ -44,14 +44,20 @@ impl Template {
         Ok(Template { parts })
     }
 
-    fn variable<'t>(text: &'t [u8], registry: &mut Registry) -> Result<(Part, &'t [u8]), Complaint> {
+    fn variable<'t>(
+        text: &'t [u8],
+        registry: &mut Registry,
+    ) -> Result<(Part, &'t [u8]), Complaint> {
         if let Some(&digit @ b'1'..=b'9') = text.first() {
             return Ok((Part::Capture(usize::from(digit - b'0')), &text[1..]));
         }
         let (name, rest) = if text.first() == Some(&b'{') {
             let inner = &text[1..];
             let end = inner.iter().position(|&byte| byte == b'}').ok_or_else(|| {
-                format!("the closing bracket in \"{}\" variable is missing", String::from_utf8_lossy(inner))
+                format!(
+                    "the closing bracket in \"{}\" variable is missing",
+                    String::from_utf8_lossy(inner)
+                )
             })?;
             if let [digit @ b'1'..=b'9'] = &inner[..end] {
                 return Ok((Part::Capture(usize::from(digit - b'0')), &inner[end + 1..]));
@@ -73,7 +79,9 @@ impl Template {
     /// A template that is always `text`.
     #[must_use]
     pub fn literal(text: impl Into<Bytes>) -> Template {
-        Template { parts: vec![Part::Literal(text.into())] }
+        Template {
+            parts: vec![Part::Literal(text.into())],
+        }
     }
 
     /// The value, where no variable stands in it.
@@ -89,7 +97,9 @@ impl Template {
     /// Whether a pattern's captures are used.
     #[must_use]
     pub fn uses_captures(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::Capture(_)))
+        self.parts
+            .iter()
+            .any(|part| matches!(part, Part::Capture(_)))
     }
 
     /// The number of the variable, if the template is exactly one.
