@@ -53,11 +53,13 @@ pub struct NameRules {
     pub underscores_in_headers: bool,
 }
 
-const BAD: u8 = 0;
-const USUAL: u8 = 1;
-const UNDERSCORE: u8 = 2;
-const UNUSUAL: u8 = 3;
-const COLON: u8 = 4;
+// Classes below `STOP` are or-ed together over a name; the others end it.
+const USUAL: u8 = 0;
+const UNDERSCORE: u8 = 1;
+const UNUSUAL: u8 = 2;
+const STOP: u8 = 4;
+const COLON: u8 = STOP;
+const BAD: u8 = STOP + 1;
 
 /// The class of every byte in a field name: controls, space and DEL refuse the request.
 static NAME_CLASS: [u8; 256] = {
@@ -80,35 +82,36 @@ static NAME_CLASS: [u8; 256] = {
     table
 };
 
-/// Parses one header line (its end removed) that starts at offset `base` of the caller's buffer.
-/// `Ok(None)` is a field that the rules drop. A line without a colon is a name with an empty value, as in nginx.
-pub(super) fn parse_line(
+/// Reads one header line (its end removed) that starts at offset `base` of the caller's buffer and adds it to `fields`,
+/// unless the rules drop it. A line without a colon is a name with an empty value, as in nginx.
+pub(super) fn read_line(
     line: &[u8],
     base: usize,
     rules: NameRules,
-) -> Result<Option<Field>, Error> {
-    let mut unusual = false;
+    fields: &mut Vec<Field>,
+) -> Result<(), Error> {
+    let mut seen = USUAL;
     let mut name_end = 0;
-    for &b in line {
-        match NAME_CLASS[b as usize] {
-            USUAL => {}
-            COLON => break,
-            UNDERSCORE => unusual |= !rules.underscores_in_headers,
-            UNUSUAL => unusual = true,
-            _ => return Err(Error::InvalidHeaderLine),
+    while let Some(&b) = line.get(name_end) {
+        let class = NAME_CLASS[b as usize];
+        if class >= STOP {
+            break;
         }
+        seen |= class;
         name_end += 1;
     }
-    if name_end == 0 {
+    // Only a colon or the line's end may follow a name.
+    if name_end == 0 || line.get(name_end).is_some_and(|b| *b != b':') {
         return Err(Error::InvalidHeaderLine);
     }
+    let unusual = seen & UNUSUAL != 0 || (seen & UNDERSCORE != 0 && !rules.underscores_in_headers);
     let mut start = (name_end + 1).min(line.len());
     let mut end = line.len();
     if memchr2(b'\r', 0, &line[start..]).is_some() {
         return Err(Error::InvalidHeaderLine);
     }
     if unusual && rules.ignore_invalid_headers {
-        return Ok(None);
+        return Ok(());
     }
     // Spaces only: nginx leaves tabs in the value.
     while start < end && line[start] == b' ' {
@@ -117,11 +120,12 @@ pub(super) fn parse_line(
     while start < end && line[end - 1] == b' ' {
         end -= 1;
     }
-    Ok(Some(Field {
+    fields.push(Field {
         name: Span::new(base, base + name_end),
         value: Span::new(base + start, base + end),
         known: Known::from_name(&line[..name_end]),
-    }))
+    });
+    Ok(())
 }
 
 macro_rules! known_fields {
@@ -209,40 +213,71 @@ known_fields! {
     ProxyAuthorization "proxy-authorization",
 }
 
-/// No known name is longer.
-const LONGEST: usize = 32;
+/// A slot of `SLOTS` for a name that is not empty: from its length and its first, middle and last bytes, in any case.
+/// If a new name falls on another's slot the build stops: change a factor.
+const fn slot(name: &[u8]) -> usize {
+    let len = name.len();
+    let first = (name[0] | 0x20) as usize;
+    let middle = (name[len / 2] | 0x20) as usize;
+    let last = (name[len - 1] | 0x20) as usize;
+    (2 * len + 8 * first + 3 * middle + last) & 255
+}
 
-/// For each length, the indexes of the known names of that length, chained: `FIRST[len]`, then `NEXT[i]`.
-const NONE: u8 = u8::MAX;
-static CHAINS: ([u8; LONGEST], [u8; NAMES.len()]) = {
-    let mut first = [NONE; LONGEST];
-    let mut next = [NONE; NAMES.len()];
-    let mut i = NAMES.len();
-    while i > 0 {
-        i -= 1;
-        let len = NAMES[i].0.len();
-        next[i] = first[len];
-        first[len] = i as u8;
+const EMPTY: u8 = u8::MAX;
+
+/// The index in `NAMES` of the only name that a slot may mean.
+static SLOTS: [u8; 256] = {
+    let mut slots = [EMPTY; 256];
+    let mut i = 0;
+    while i < NAMES.len() {
+        let at = slot(NAMES[i].0.as_bytes());
+        assert!(slots[at] == EMPTY, "two known names share a slot");
+        slots[at] = i as u8;
+        i += 1;
     }
-    (first, next)
+    slots
+};
+
+/// No known name is longer.
+const LONGEST: usize = 24;
+
+/// The known names as most clients write them: a capital at the start and after each `-`.
+static USUAL_CASE: [[u8; LONGEST]; NAMES.len()] = {
+    let mut table = [[0; LONGEST]; NAMES.len()];
+    let mut i = 0;
+    while i < NAMES.len() {
+        let name = NAMES[i].0.as_bytes();
+        let mut at = 0;
+        while at < name.len() {
+            let starts_word = at == 0 || name[at - 1] == b'-';
+            table[i][at] = if starts_word {
+                name[at].to_ascii_uppercase()
+            } else {
+                name[at]
+            };
+            at += 1;
+        }
+        i += 1;
+    }
+    table
 };
 
 impl Known {
     /// Looks a name up, whatever its case.
+    #[inline]
     pub fn from_name(name: &[u8]) -> Known {
-        let mut at = match CHAINS.0.get(name.len()) {
-            Some(&at) => at,
-            None => return Known::Other,
-        };
-        while at != NONE {
-            let (candidate, known) = NAMES[at as usize];
-            let candidate = candidate.as_bytes();
-            if candidate[0] == name[0] | 0x20 && candidate.eq_ignore_ascii_case(name) {
-                return known;
-            }
-            at = CHAINS.1[at as usize];
+        if name.is_empty() {
+            return Known::Other;
         }
-        Known::Other
+        let index = usize::from(SLOTS[slot(name)]);
+        let Some((known, value)) = NAMES.get(index) else {
+            return Known::Other;
+        };
+        // The usual case first: comparing whole words is quicker than folding bytes.
+        let is_same = known.len() == name.len()
+            && (USUAL_CASE[index][..name.len()] == *name
+                || known.as_bytes().eq_ignore_ascii_case(name));
+        if is_same { *value } else { Known::Other }
     }
 }
 
@@ -264,14 +299,14 @@ mod tests {
 
     /// `Ok(None)` is a dropped line.
     fn read(line: &[u8], rules: NameRules) -> Result<Option<NameAndValue<'_>>, Error> {
-        let field = parse_line(line, 0, rules)?;
-        Ok(field.map(|f| (f.name.of(line), f.value.of(line))))
+        let mut fields = Vec::new();
+        read_line(line, 0, rules, &mut fields)?;
+        Ok(fields.first().map(|f| (f.name.of(line), f.value.of(line))))
     }
 
     #[test]
     fn every_known_name_is_found_in_any_case() {
         for (name, known) in NAMES {
-            assert!(name.len() < LONGEST);
             assert_eq!(Known::from_name(name.as_bytes()), *known, "{name}");
             assert_eq!(Known::from_name(name.to_uppercase().as_bytes()), *known);
             assert_eq!(known.as_str(), *name);

@@ -169,9 +169,7 @@ impl Parser {
             if self.lines > limits.max_headers {
                 return Err(Error::TooManyHeaders);
             }
-            if let Some(field) = field::parse_line(line, start, rules)? {
-                self.head.fields.push(field);
-            }
+            field::read_line(line, start, rules, &mut self.head.fields)?;
         }
         Ok(Some(self.line_start))
     }

@@ -122,9 +122,8 @@ impl Parser {
             } else if line.is_empty() {
                 return Ok(Some(self.line_start));
             } else {
-                let field =
-                    field::parse_line(line, start, RULES).map_err(|_| Error::InvalidHeaderLine)?;
-                self.head.fields.extend(field);
+                field::read_line(line, start, RULES, &mut self.head.fields)
+                    .map_err(|_| Error::InvalidHeaderLine)?;
             }
         }
     }
