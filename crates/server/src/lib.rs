@@ -2,6 +2,8 @@
 
 pub mod version;
 
+pub mod process; // master, worker, signals, reload, upgrade
+
 pub mod connection; // 2, 6: reading requests, writing responses
 pub mod listen; // 1: sockets and accepting
 pub mod pipeline; // 3, 5: the order of phases and filters

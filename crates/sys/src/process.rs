@@ -244,15 +244,15 @@ pub fn set_limit(limit: Limit, value: u64) -> io::Result<()> {
     check(unsafe { libc::setrlimit64(resource(limit), &raw const pair) }).map(drop)
 }
 
-/// The soft limit.
-pub fn limit(limit: Limit) -> io::Result<u64> {
+/// The soft and the hard limit.
+pub fn limits(limit: Limit) -> io::Result<(u64, u64)> {
     let mut pair = libc::rlimit64 {
         rlim_cur: 0,
         rlim_max: 0,
     };
     // SAFETY: the structure outlives the call, which fills it.
     check(unsafe { libc::getrlimit64(resource(limit), &raw mut pair) })?;
-    Ok(pair.rlim_cur)
+    Ok((pair.rlim_cur, pair.rlim_max))
 }
 
 fn resource(limit: Limit) -> libc::__rlimit_resource_t {
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn limits_are_read_and_threads_bound() {
-        assert!(limit(Limit::OpenFiles).unwrap() > 0);
+        assert!(limits(Limit::OpenFiles).unwrap().0 > 0);
         assert!(set_affinity(&[1 << 20]).is_err());
         std::thread::spawn(|| {
             set_thread_priority(5).unwrap();
