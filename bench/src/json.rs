@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use crate::idle::Idle;
 use crate::machine;
 use crate::options::Options;
-use crate::report::{Spread, Verdict, cpu_ratio, idle_ratio, verdicts};
+use crate::report::Spread;
 use crate::side_by_side::{IdleRow, Row};
 use crate::targets::Against;
+use crate::verdict::{Verdict, cpu_ratio, idle_ratio, verdicts};
 
 /// Everything measured, for machines.
 pub fn write(options: &Options, rows: &[Row], idle: &[IdleRow]) -> String {
@@ -80,20 +81,22 @@ fn idle_json(idle: &[IdleRow], row: &IdleRow) -> String {
 
 fn verdict_json(verdict: &Verdict) -> String {
     format!(
-        "{{\"case\":{},\"what\":{},\"against\":{},\"at_most\":{},\"ratio\":{},\"met\":{}}}",
+        "{{\"case\":{},\"what\":{},\"against\":{},\"at_most\":{},\"ratio\":{},\"met\":{},\"rounds_disagree\":{}}}",
         quoted(&verdict.case),
         quoted(verdict.what),
         quoted(verdict.against.as_str()),
         verdict.at_most,
-        verdict.ratio,
-        verdict.met()
+        verdict.ratio.json(),
+        verdict.met(),
+        verdict.within_noise()
     )
 }
 
-fn number(value: Option<f64>) -> String {
-    value
-        .filter(|value| value.is_finite())
-        .map_or("null".to_owned(), |value| value.to_string())
+fn number(ratio: Option<Spread>) -> String {
+    let median = ratio
+        .map(|ratio| ratio.median)
+        .filter(|median| median.is_finite());
+    median.map_or("null".to_owned(), |median| median.to_string())
 }
 
 fn quoted(text: &str) -> String {

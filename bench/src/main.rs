@@ -14,6 +14,7 @@ mod server;
 mod side_by_side;
 mod targets;
 mod usage;
+mod verdict;
 mod wrk;
 
 use anyhow::{Result, bail};

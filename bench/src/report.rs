@@ -5,7 +5,8 @@ use crate::idle::Idle;
 use crate::machine;
 use crate::options::Options;
 use crate::side_by_side::{IdleRow, Row, Sample};
-use crate::targets::{self, Against, SUBJECT};
+use crate::targets::Against;
+use crate::verdict::{Verdict, cpu_ratio, idle_ratio, verdicts};
 use crate::wrk;
 
 /// Median, least and greatest of some samples.
@@ -40,7 +41,7 @@ impl Spread {
         }
     }
 
-    fn range(self, decimals: usize) -> String {
+    pub fn range(self, decimals: usize) -> String {
         format!("{:.decimals$}–{:.decimals$}", self.least, self.greatest)
     }
 }
@@ -191,60 +192,8 @@ fn idle_table(idle: &[IdleRow]) -> Table {
     table
 }
 
-/// One target and what became of it.
-pub struct Verdict {
-    pub case: String,
-    pub what: &'static str,
-    pub against: Against,
-    pub at_most: f64,
-    pub ratio: f64,
-}
-
-impl Verdict {
-    pub fn met(&self) -> bool {
-        self.ratio <= self.at_most
-    }
-}
-
-pub fn verdicts(rows: &[Row], idle: &[IdleRow]) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
-    for against in [Against::Nginx, Against::Floor] {
-        for row in rows.iter().filter(|row| row.contender == SUBJECT) {
-            let (case, what) = (row.case.name.to_owned(), "CPU per request");
-            if let (Some(at_most), Some(ratio)) = (
-                targets::at_most(&case, against),
-                cpu_ratio(rows, row, against),
-            ) {
-                verdicts.push(Verdict {
-                    case,
-                    what,
-                    against,
-                    at_most,
-                    ratio,
-                });
-            }
-        }
-        for row in idle.iter().filter(|row| row.contender == SUBJECT) {
-            let (case, what) = (cases::IDLE.to_owned(), "memory per connection");
-            if let (Some(at_most), Some(ratio)) = (
-                targets::at_most(&case, against),
-                idle_ratio(idle, row, against),
-            ) {
-                verdicts.push(Verdict {
-                    case,
-                    what,
-                    against,
-                    at_most,
-                    ratio,
-                });
-            }
-        }
-    }
-    verdicts
-}
-
 fn verdict_table(verdicts: &[Verdict]) -> Table {
-    let mut table = Table::new(&["case", "target", "measured", "met"]);
+    let mut table = Table::new(&["case", "target", "measured", "by round", "met"]);
     for verdict in verdicts {
         table.0.push(vec![
             verdict.case.clone(),
@@ -254,28 +203,16 @@ fn verdict_table(verdicts: &[Verdict]) -> Table {
                 verdict.at_most,
                 verdict.against.as_str()
             ),
-            format!("{:.2}", verdict.ratio),
-            if verdict.met() { "yes" } else { "NO" }.to_owned(),
+            format!("{:.2}", verdict.ratio.median),
+            verdict.ratio.range(2),
+            verdict.outcome().to_owned(),
         ]);
     }
     table
 }
 
-pub fn cpu_ratio(rows: &[Row], row: &Row, against: Against) -> Option<f64> {
-    let same_case =
-        |other: &&Row| other.case.name == row.case.name && other.contender == against.as_str();
-    Some(row.cpu().median / rows.iter().find(same_case)?.cpu().median)
-}
-
-pub fn idle_ratio(idle: &[IdleRow], row: &IdleRow, against: Against) -> Option<f64> {
-    let reference = idle
-        .iter()
-        .find(|other| other.contender == against.as_str())?;
-    Some(row.per_connection().median / reference.per_connection().median)
-}
-
-fn ratio_text(ratio: Option<f64>) -> String {
-    ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"))
+fn ratio_text(ratio: Option<Spread>) -> String {
+    ratio.map_or("–".to_owned(), |ratio| format!("{:.2}", ratio.median))
 }
 
 fn print_circumstances(options: &Options) {
@@ -328,24 +265,5 @@ mod tests {
             }
         );
         assert!((Spread::of([4.0, 1.0, 2.0, 3.0].into_iter()).median - 2.5).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_target_is_met_at_its_limit_and_missed_above() {
-        let sample = |cpu| Sample {
-            cpu_us_per_request: cpu,
-            requests_per_second: 1.0,
-            p99_us: 1,
-            server_share: 1.0,
-            others_share: 0.0,
-        };
-        let row = |name: &str, cpu| Row {
-            case: cases::all()[0].clone(),
-            contender: name.to_owned(),
-            samples: vec![sample(cpu)],
-        };
-        let rows = [row("nginx", 10.0), row(SUBJECT, 10.0), row("floor", 4.0)];
-        let met: Vec<bool> = verdicts(&rows, &[]).iter().map(Verdict::met).collect();
-        assert_eq!(met, [true, false]);
     }
 }

@@ -85,7 +85,8 @@ fn measure_case(case: &Case, options: &Options, dir: &Path) -> Result<Vec<Row>> 
     };
     let mut rows: Vec<Row> = contenders.iter().map(row).collect();
     for round in 1..=options.rounds {
-        for (contender, row) in contenders.iter().zip(&mut rows) {
+        for turn in turns(round, contenders.len()) {
+            let (contender, row) = (contenders[turn], &mut rows[turn]);
             let sample = measure(contender, case, options, dir)
                 .with_context(|| format!("{}, {}", contender.name, case.name))?;
             eprintln!(
@@ -100,6 +101,16 @@ fn measure_case(case: &Case, options: &Options, dir: &Path) -> Result<Vec<Row>> 
         }
     }
     Ok(rows)
+}
+
+/// Who comes when: every other round backwards, so that nobody always follows the same one.
+fn turns(round: usize, contenders: usize) -> Vec<usize> {
+    let forwards = 0..contenders;
+    if round % 2 == 1 {
+        forwards.collect()
+    } else {
+        forwards.rev().collect()
+    }
 }
 
 fn measure(contender: &Contender, case: &Case, options: &Options, dir: &Path) -> Result<Sample> {
@@ -174,7 +185,8 @@ fn measure_idle(options: &Options, dir: &Path) -> Result<Vec<IdleRow>> {
     };
     let mut rows: Vec<IdleRow> = options.contenders.iter().map(row).collect();
     for round in 1..=options.rounds {
-        for (contender, row) in options.contenders.iter().zip(&mut rows) {
+        for turn in turns(round, options.contenders.len()) {
+            let (contender, row) = (&options.contenders[turn], &mut rows[turn]);
             let sample =
                 idle::measure(contender, options, dir).with_context(|| contender.name.clone())?;
             eprintln!(

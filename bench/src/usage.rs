@@ -124,16 +124,19 @@ pub fn family(root: u32) -> Result<Vec<u32>> {
     Ok(family)
 }
 
-/// Proportional set size of the processes together, in bytes: shared pages are counted once.
+/// Memory of the processes together, in bytes: their share (PSS) of anonymous and shared pages. Pages of program files
+/// are left out, for how much of them counts depends on who else runs the same program.
 pub fn memory(processes: &[u32]) -> Result<u64> {
     let mut total = 0;
     for process in processes {
         let rollup = fs::read_to_string(format!("/proc/{process}/smaps_rollup"))?;
-        let line = rollup
-            .lines()
-            .find_map(|line| line.strip_prefix("Pss:"))
-            .context("Pss")?;
-        total += first_number(line)? * 1024;
+        for label in ["Pss_Anon:", "Pss_Shmem:"] {
+            let line = rollup
+                .lines()
+                .find_map(|line| line.strip_prefix(label))
+                .context("Pss")?;
+            total += first_number(line)? * 1024;
+        }
     }
     Ok(total)
 }
