@@ -20,6 +20,8 @@ pub const TABLES: &[&[Row<Set>]] = &[
     limit::rate::DIRECTIVES,
     http::mime::DIRECTIVES,
     content::static_files::DIRECTIVES,
+    content::index::DIRECTIVES,
+    content::try_files::DIRECTIVES,
     filter::not_modified::DIRECTIVES,
     filter::range::DIRECTIVES,
     pipeline::redirect::DIRECTIVES,

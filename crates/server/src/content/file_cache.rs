@@ -99,6 +99,12 @@ impl Failure {
         }
     }
 
+    /// The kernel's number.
+    #[must_use]
+    pub fn number(&self) -> i32 {
+        self.error.raw_os_error().unwrap_or_default()
+    }
+
     /// `2: No such file or directory`.
     #[must_use]
     pub fn describe(&self) -> String {
@@ -107,7 +113,7 @@ impl Failure {
 }
 
 /// Linux's numbers for the errors that decide a status.
-mod libc_errno {
+pub(super) mod libc_errno {
     pub const ENOENT: i32 = 2;
     pub const EACCES: i32 = 13;
     pub const ENOTDIR: i32 = 20;
@@ -156,6 +162,39 @@ pub async fn lookup(request: &Request, path: &[u8]) -> Lookup {
         Ok(entry) => Lookup::File(entry),
         Err(error) => failed("open()", error, path),
     }
+}
+
+/// What kind of thing a path leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Directory,
+    /// A file, or something that nginx takes for one until it is opened.
+    File,
+}
+
+/// Looks at `path` without opening it.
+pub fn look(request: &Request, path: &[u8]) -> Result<Kind, Failure> {
+    let kept = FILES.with(|files| files.borrow().entries.get(path).cloned());
+    if let Some(entry) = &kept
+        && request.read_with_turn
+        && entry.checked_turn.get() == thread::turn()
+    {
+        return Ok(Kind::File);
+    }
+    let status = sys::file::status_at(Path::new(OsStr::from_bytes(path)));
+    let status = status.map_err(|error| Failure {
+        call: "stat()",
+        error,
+    })?;
+    if let Some(entry) = kept
+        && entry.identity == status.identity
+    {
+        entry.checked_turn.set(thread::turn());
+    }
+    Ok(match status.is_directory() {
+        true => Kind::Directory,
+        false => Kind::File,
+    })
 }
 
 fn failed(call: &'static str, error: io::Error, path: &[u8]) -> Lookup {

@@ -32,7 +32,7 @@ async fn files(request: &mut Request) -> Phase<Response> {
     if let Some(response) = static_files::respond(request).await? {
         return Ok(response);
     }
-    index::respond(request).await?;
+    index::respond(request)?;
     if let Some(response) = autoindex::respond(request).await? {
         return Ok(response);
     }

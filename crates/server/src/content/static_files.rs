@@ -1,16 +1,19 @@
 //! Files: a request's path under `root` or `alias`, served from the file cache.
 
-use super::file_cache::{self, Entry, Lookup};
+use super::file_cache::{self, Entry, Failure, Lookup};
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HSL, HSLI, LOCATION, Outcome, Set, flag, row};
 use crate::config::model::LocationKind;
 use crate::http::response::LastModified;
 use crate::http::{Interrupt, Phase, Request, Response};
+use crate::log::error::{Level, write_request};
 use crate::pipeline::redirect;
 use crate::variables::Template;
 use bytes::Bytes;
 use conf::Directive;
 use conf::table::Row;
+use std::cell::Cell;
+use std::ops::{Deref, DerefMut};
 use wire::http1::Method;
 
 pub const DIRECTIVES: &[Row<Set>] = &[
@@ -29,6 +32,13 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         "What stands in place of the location's part of the path.",
     ),
     row(
+        "internal",
+        LOCATION,
+        Arity::Exactly(0),
+        |b, _| b.location().static_files.internal.set(true),
+        "Only redirects inside the server lead to this location.",
+    ),
+    row(
         "etag",
         HSL,
         Arity::Flag,
@@ -44,18 +54,39 @@ pub const DIRECTIVES: &[Row<Set>] = &[
     ),
 ];
 
+/// What of a request's path a root stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replaces {
+    /// `root`: the path is appended.
+    Nothing,
+    /// `alias`: in place of so many bytes, the location's name.
+    Prefix(usize),
+    /// `alias` in a regex location: in place of the whole path.
+    Everything,
+}
+
 /// `root` or `alias`.
 #[derive(Debug, Clone)]
 pub struct Root {
     pub path: Template,
-    /// The path of the location is replaced, not appended to.
-    pub alias: bool,
-    /// Bytes of the location's name that an alias replaces.
-    pub replaced: usize,
+    pub replaces: Replaces,
+    /// Where a path leads whose variables make it relative; ends with a slash.
+    pub prefix: Bytes,
+}
+
+impl Root {
+    /// nginx's compiled-in root.
+    fn built_in() -> Root {
+        Root {
+            path: Template::literal(Bytes::from_static(b"/usr/share/nginx/html")),
+            replaces: Replaces::Nothing,
+            prefix: Bytes::from_static(b"/"),
+        }
+    }
 }
 
 crate::config::setting::settings! {
-    root: Root = Root { path: Template::literal(Bytes::from_static(b"/usr/share/nginx/html")), alias: false, replaced: 0 },
+    root: Root = Root::built_in(),
     etag: bool = true,
     log_not_found: bool = true,
     internal: bool = false,
@@ -74,10 +105,11 @@ fn alias(build: &mut Build<'_>, directive: &Directive) -> Outcome {
 
 fn set_root(build: &mut Build<'_>, directive: &Directive, alias: bool) -> Outcome {
     if let Some(other) = &build.location().static_files.root.0 {
-        return Err(if other.alias == alias {
+        let other_alias = other.replaces != Replaces::Nothing;
+        return Err(if other_alias == alias {
             "is duplicate".into()
         } else {
-            let before = if other.alias { "alias" } else { "root" };
+            let before = if other_alias { "alias" } else { "root" };
             format!(
                 "\"{}\" directive is duplicate, \"{before}\" directive was specified earlier",
                 directive.name
@@ -113,31 +145,86 @@ fn set_root(build: &mut Build<'_>, directive: &Directive, alias: bool) -> Outcom
             .into_os_string()
             .into_encoded_bytes();
     }
-    let replaced = match &build.frame().kind {
-        LocationKind::Prefix { path, .. } | LocationKind::Exact(path) => path.len(),
-        _ => 0,
+    let replaces = match &build.frame().kind {
+        _ if !alias => Replaces::Nothing,
+        LocationKind::Regex { .. } => Replaces::Everything,
+        LocationKind::Prefix { path, .. } | LocationKind::Exact(path) => {
+            Replaces::Prefix(path.len())
+        }
+        _ => Replaces::Prefix(0),
     };
+    let prefix = build.paths.in_prefix("").into_os_string();
     let path = Template::compile(&path, &mut build.variables)?;
     build.location().static_files.root.0 = Some(Root {
         path,
-        alias,
-        replaced,
+        replaces,
+        prefix: Bytes::from(prefix.into_encoded_bytes()),
     });
     Ok(())
 }
 
+/// Appends the location's root or alias alone (`$document_root`).
+pub fn append_root(request: &Request, out: &mut Vec<u8>) {
+    let root = &request.location().settings.static_files.root;
+    let start = out.len();
+    root.path.append(request, out);
+    if out.get(start) != Some(&b'/') {
+        out.splice(start..start, root.prefix.iter().copied());
+    }
+}
+
 /// Appends the file-system path of `uri` as the location maps it (`$request_filename`).
 pub fn map_path(request: &Request, uri: &[u8], out: &mut Vec<u8>) {
-    let location = request.location();
-    let root = &location.settings.static_files.root;
-    root.path.append(request, out);
-    if !root.alias {
-        out.extend_from_slice(uri);
-        return;
+    append_root(request, out);
+    match request.location().settings.static_files.root.replaces {
+        Replaces::Nothing => out.extend_from_slice(uri),
+        Replaces::Prefix(length) => out.extend_from_slice(uri.get(length..).unwrap_or_default()),
+        Replaces::Everything if request.uri_follows_alias => out.extend_from_slice(uri),
+        Replaces::Everything => {}
     }
-    // In a regex location an alias is the whole path.
-    if !matches!(location.kind, LocationKind::Regex { .. }) {
-        out.extend_from_slice(uri.get(root.replaced..).unwrap_or_default());
+}
+
+thread_local! {
+    static PATH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// The thread's buffer for a path, so that a request for a file allocates none.
+pub struct PathBuffer(Vec<u8>);
+
+impl PathBuffer {
+    /// The path of the request's file or directory.
+    #[must_use]
+    pub fn mapped(request: &Request) -> PathBuffer {
+        let mut buffer = PathBuffer::empty();
+        map_path(request, &request.uri, &mut buffer);
+        buffer
+    }
+
+    #[must_use]
+    pub fn empty() -> PathBuffer {
+        let mut bytes = PATH.take();
+        bytes.clear();
+        PathBuffer(bytes)
+    }
+}
+
+impl Drop for PathBuffer {
+    fn drop(&mut self) {
+        PATH.set(std::mem::take(&mut self.0));
+    }
+}
+
+impl Deref for PathBuffer {
+    type Target = Vec<u8>;
+
+    fn deref(&self) -> &Vec<u8> {
+        &self.0
+    }
+}
+
+impl DerefMut for PathBuffer {
+    fn deref_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.0
     }
 }
 
@@ -149,8 +236,7 @@ pub async fn respond(request: &mut Request) -> Phase<Option<Response>> {
     if request.uri.last() == Some(&b'/') {
         return Ok(None);
     }
-    let mut path = Vec::with_capacity(128);
-    map_path(request, &request.uri, &mut path);
+    let path = PathBuffer::mapped(request);
     match file_cache::lookup(request, &path).await {
         Lookup::File(entry) => {
             if request.method == Method::Post {
@@ -162,7 +248,17 @@ pub async fn respond(request: &mut Request) -> Phase<Option<Response>> {
             request,
         )))),
         Lookup::Failed(failure) => Err(failed(request, &path, &failure)),
-        Lookup::Other => Err(Interrupt::Status(404)),
+        Lookup::Other => {
+            write_request(
+                request,
+                Level::Critical,
+                format_args!(
+                    "\"{}\" is not a regular file",
+                    String::from_utf8_lossy(&path)
+                ),
+            );
+            Err(Interrupt::Status(404))
+        }
     }
 }
 
@@ -184,19 +280,24 @@ pub fn file_response(request: &Request, entry: &Entry) -> Response {
 }
 
 /// The status for a file that could not be opened, logged as nginx logs it.
-fn failed(request: &Request, path: &[u8], failure: &file_cache::Failure) -> Interrupt {
+fn failed(request: &Request, path: &[u8], failure: &Failure) -> Interrupt {
     let status = failure.status();
     if status != 404 || request.location().settings.static_files.log_not_found {
-        crate::log::error::write_request(
-            request,
-            failure.level(),
-            format_args!(
-                "{} \"{}\" failed ({})",
-                failure.call,
-                String::from_utf8_lossy(path),
-                failure.describe()
-            ),
-        );
+        log_failure(request, failure.level(), path, failure);
     }
     Interrupt::Status(status)
+}
+
+/// `open() "PATH" failed (2: No such file or directory)`.
+pub fn log_failure(request: &Request, level: Level, path: &[u8], failure: &Failure) {
+    write_request(
+        request,
+        level,
+        format_args!(
+            "{} \"{}\" failed ({})",
+            failure.call,
+            String::from_utf8_lossy(path),
+            failure.describe()
+        ),
+    );
 }

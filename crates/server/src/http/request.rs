@@ -97,6 +97,8 @@ pub struct Request {
     pub internal: bool,
     /// The path was changed by a rewrite or redirect; static files use it instead of the raw one.
     pub uri_changed: bool,
+    /// `try_files` found the path below a regex location's alias, so that the two together name the file.
+    pub uri_follows_alias: bool,
     pub captures: RefCell<Captures>,
     pub slots: RefCell<Vec<Slot>>,
     pub body: RequestBody,
@@ -142,6 +144,7 @@ impl Request {
             location: 0,
             internal: false,
             uri_changed: false,
+            uri_follows_alias: false,
             captures: RefCell::default(),
             slots: RefCell::default(),
             body: RequestBody::Unread,

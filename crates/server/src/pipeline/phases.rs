@@ -68,7 +68,7 @@ async fn run(request: &mut Request, start: Start) -> Phase<Response> {
     }
     rewrite_location(request)?;
     allow_deny::check(request)?;
-    try_files::check(request).await?;
+    try_files::check(request)?;
     content::respond(request).await
 }
 
@@ -138,6 +138,7 @@ fn enter_location(request: &mut Request) -> Phase {
 /// Moves the request to the target of an internal redirect.
 fn redirect(request: &mut Request, target: Target) -> Result<Start, u16> {
     request.internal = true;
+    request.uri_follows_alias = false;
     match target {
         Target::Uri { path, args } => {
             request.uri.clear();
