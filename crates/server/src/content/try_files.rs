@@ -91,14 +91,10 @@ fn try_files(build: &mut Build<'_>, directive: &Directive) -> Outcome {
         ),
         None => Fallback::Target(Template::compile(last, &mut build.variables)?),
     };
-    build
-        .location()
-        .try_files
-        .try_files
-        .set(Arc::new(TryFiles {
-            candidates,
-            fallback,
-        }))
+    build.location().try_files.try_files.set(Arc::new(TryFiles {
+        candidates,
+        fallback,
+    }))
 }
 
 /// Looks the files up and sends the request on.
