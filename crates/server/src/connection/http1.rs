@@ -314,7 +314,11 @@ impl Http1 {
     }
 
     async fn send(&mut self, request: &mut Request, response: crate::http::Response) -> Next {
-        let sent = writer::send(&self.stream, &mut self.timer, request, response).await;
+        let sent = match writer::begin(&self.stream, request, response) {
+            Ok(None) => Ok(()),
+            Ok(Some(unsent)) => Box::pin(writer::finish(&self.stream, &mut self.timer, request, unsent)).await,
+            Err(error) => Err(error),
+        };
         log::access::write(request);
         match sent {
             Ok(()) if request.keep_alive => self.keep_alive(request),

@@ -50,9 +50,12 @@ impl Stream {
         sys::io::writev(self, slices)
     }
 
-    /// Sends bytes with the promise of more, so that they share a packet with what follows.
-    pub fn try_write_more(&self, bytes: &[u8]) -> io::Result<usize> {
-        sys::io::send(self, bytes, true)
+    /// Sends one piece; with `more` it waits to share a packet with what follows.
+    pub fn try_send(&self, bytes: &[u8], more: bool) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        sys::io::send(self, bytes, more)
     }
 
     /// Lets the kernel copy from a file; 0 means that the file is shorter than it was.

@@ -2,16 +2,14 @@
 
 use super::stream::Stream;
 use super::timers::Timer;
-use crate::http::body::{FileRange, Part};
+use crate::http::body::{BodyStream, FileRange, Part};
 use crate::http::{Body, Request, Response, status, thread};
 use bytes::{Buf, Bytes};
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
+use std::rc::Rc;
 use std::task::Poll;
 use wire::http1::{Version, chunked};
-
-/// Files from this size on are sent by the kernel (sendfile), smaller ones from memory.
-pub const SENDFILE_MIN: u64 = 64 * 1024;
 
 thread_local! {
     static HEAD: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(4096));
@@ -41,24 +39,25 @@ impl From<io::Error> for SendError {
     }
 }
 
-/// Sends a response; true in `request.sent.complete` afterwards if all of it went out.
-pub async fn send(
-    stream: &Stream,
-    timer: &mut Timer,
-    request: &mut Request,
-    response: Response,
-) -> Result<(), SendError> {
+/// Bodies up to this size are copied behind the head and go out in one `send`, which costs less than gathering them.
+const COPY_MAX: usize = 4 * 1024;
+
+/// What the first writes left over.
+pub struct Unsent {
+    head: Bytes,
+    memory: Bytes,
+    body: Body,
+    framing: Framing,
+}
+
+/// Sends what the socket takes at once: for most responses all of it.
+pub fn begin(stream: &Stream, request: &mut Request, response: Response) -> Result<Option<Unsent>, SendError> {
     let head_only = request.is_head() || matches!(response.status, 204 | 304 | 100..=199);
     let framing = framing(request, &response, head_only);
     if framing == Framing::UntilClose {
         request.keep_alive = false;
     }
-    let memory = match &response.body {
-        Body::Memory(bytes) if !head_only => Some(bytes.clone()),
-        _ => None,
-    };
-    let more = !head_only && matches!(response.body, Body::File(_) | Body::Parts(_));
-    let rest = HEAD.with(|buffer| {
+    HEAD.with(|buffer| {
         let mut head = buffer.borrow_mut();
         head.clear();
         if request.version != Version::Http09 {
@@ -66,16 +65,126 @@ pub async fn send(
         }
         request.sent.status.set(response.status);
         request.sent.header_bytes.set(head.len() as u64);
-        first_write(stream, request, &head, memory, more)
-    })?;
-    if let Some((head, body)) = rest {
-        write_all(stream, timer, request, [head, body]).await?;
+        let body = if head_only { Body::Empty } else { response.body };
+        first_writes(stream, request, &mut head, body, framing)
+    })
+}
+
+/// Writes the head and a body from memory in one call, and begins with a file.
+fn first_writes(
+    stream: &Stream,
+    request: &Request,
+    head: &mut Vec<u8>,
+    body: Body,
+    framing: Framing,
+) -> Result<Option<Unsent>, SendError> {
+    let (memory, mut body) = match body {
+        Body::Memory(bytes) => (bytes, Body::Empty),
+        body => (Bytes::new(), body),
+    };
+    let limited = request.location().settings.limit_rate.applies(request);
+    let head_length = head.len();
+    let written = if !matches!(body, Body::Empty) {
+        stream.try_send(head, true)
+    } else if limited {
+        stream.try_send(head, !memory.is_empty())
+    } else if memory.len() <= COPY_MAX {
+        head.extend_from_slice(&memory);
+        stream.try_send(head, false)
+    } else {
+        stream.try_write(&[IoSlice::new(head), IoSlice::new(&memory)])
+    };
+    let written = taken(stream, request, written)?;
+    if written < head_length {
+        let head = Bytes::copy_from_slice(&head[written..head_length]);
+        return Ok(Some(Unsent { head, memory, body, framing }));
     }
-    if !head_only {
-        send_body(stream, timer, request, response, framing).await?;
+    let memory = memory.slice(written - head_length..);
+    if let Body::File(range) = &mut body
+        && !limited
+        && range.length <= MAX_SENDFILE
+        && readable_at_once(range)
+    {
+        let sent = taken(stream, request, stream.try_sendfile(&range.file, range.offset, range.length as usize))?;
+        range.offset += sent as u64;
+        range.length -= sent as u64;
+        if range.length == 0 {
+            body = Body::Empty;
+        }
     }
+    if memory.is_empty() && matches!(body, Body::Empty) {
+        request.sent.complete.set(true);
+        return Ok(None);
+    }
+    Ok(Some(Unsent { head: Bytes::new(), memory, body, framing }))
+}
+
+/// Counts what a write took; a full socket took nothing.
+fn taken(stream: &Stream, request: &Request, written: io::Result<usize>) -> Result<usize, SendError> {
+    match written {
+        Ok(written) => {
+            request.sent.bytes.set(request.sent.bytes.get() + written as u64);
+            Ok(written)
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            stream.clear_writable();
+            Ok(0)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Sends what `begin` left over.
+pub async fn finish(stream: &Stream, timer: &mut Timer, request: &Request, unsent: Unsent) -> Result<(), SendError> {
+    let mut pace = Pace::new(request);
+    write_all(stream, timer, request, &mut Pace::unlimited(), [unsent.head, Bytes::new()]).await?;
+    write_all(stream, timer, request, &mut pace, [unsent.memory, Bytes::new()]).await?;
+    send_body(stream, timer, request, &mut pace, unsent.body, unsent.framing).await?;
     request.sent.complete.set(true);
     Ok(())
+}
+
+/// `limit_rate` of one response: nginx lets a response have sent `rate` bytes for every second since it began, and one
+/// second in advance, beyond the first `after` bytes.
+struct Pace {
+    rate: u64,
+    after: u64,
+    sent: u64,
+    started_ms: u64,
+}
+
+impl Pace {
+    fn new(request: &Request) -> Pace {
+        let (rate, after) = request.location().settings.limit_rate.evaluate(request);
+        Pace { rate, after, sent: 0, started_ms: thread::monotonic_ms() }
+    }
+
+    fn unlimited() -> Pace {
+        Pace { rate: 0, after: 0, sent: 0, started_ms: 0 }
+    }
+
+    /// Bytes that may be sent now, or the milliseconds to wait.
+    fn allowance(&self) -> Result<u64, u64> {
+        if self.rate == 0 {
+            return Ok(u64::MAX);
+        }
+        let seconds = (thread::monotonic_ms() - self.started_ms) / 1000 + 1;
+        let allowed = self.rate.saturating_mul(seconds).saturating_add(self.after);
+        match allowed.checked_sub(self.sent) {
+            Some(bytes) if bytes > 0 => Ok(bytes),
+            _ => Err(((self.sent - allowed) * 1000 / self.rate + 1).max(1)),
+        }
+    }
+
+    /// Waits until something may be sent, and says how much of `wanted`.
+    async fn admit(&self, wanted: u64) -> u64 {
+        loop {
+            match self.allowance() {
+                Ok(bytes) => return bytes.min(wanted),
+                Err(wait_ms) => tokio::time::sleep(std::time::Duration::from_millis(wait_ms)).await,
+            }
+        }
+    }
 }
 
 fn framing(request: &Request, response: &Response, head_only: bool) -> Framing {
@@ -176,47 +285,6 @@ pub fn write_number(number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-type Rest = Option<(Bytes, Bytes)>;
-
-/// Writes head and body in one call; what the socket did not take is returned.
-fn first_write(
-    stream: &Stream,
-    request: &Request,
-    head: &[u8],
-    body: Option<Bytes>,
-    more: bool,
-) -> Result<Rest, SendError> {
-    let body = body.unwrap_or_default();
-    if head.is_empty() && body.is_empty() {
-        return Ok(None);
-    }
-    let written = if more {
-        stream.try_write_more(head)
-    } else if body.is_empty() {
-        stream.try_write(&[IoSlice::new(head)])
-    } else {
-        stream.try_write(&[IoSlice::new(head), IoSlice::new(&body)])
-    };
-    let written = match written {
-        Ok(written) => written,
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            stream.clear_writable();
-            0
-        }
-        Err(error) => return Err(error.into()),
-    };
-    request
-        .sent
-        .bytes
-        .set(request.sent.bytes.get() + written as u64);
-    if written == head.len() + body.len() {
-        return Ok(None);
-    }
-    let head_rest = Bytes::copy_from_slice(&head[written.min(head.len())..]);
-    let body_rest = body.slice(written.saturating_sub(head.len())..);
-    Ok(Some((head_rest, body_rest)))
-}
-
 /// Waits for room in the socket, no longer than `send_timeout`.
 async fn writable(stream: &Stream, timer: &mut Timer, request: &Request) -> Result<(), SendError> {
     timer.set(request.location().settings.transmission.send_timeout_ms);
@@ -237,15 +305,21 @@ async fn write_all(
     stream: &Stream,
     timer: &mut Timer,
     request: &Request,
+    pace: &mut Pace,
     mut parts: [Bytes; 2],
 ) -> Result<(), SendError> {
-    while parts.iter().any(|part| !part.is_empty()) {
-        match stream.try_write(&[IoSlice::new(&parts[0]), IoSlice::new(&parts[1])]) {
+    loop {
+        let left = (parts[0].len() + parts[1].len()) as u64;
+        if left == 0 {
+            return Ok(());
+        }
+        let admitted = pace.admit(left).await as usize;
+        let first = &parts[0][..parts[0].len().min(admitted)];
+        let second = &parts[1][..parts[1].len().min(admitted - first.len())];
+        match stream.try_write(&[IoSlice::new(first), IoSlice::new(second)]) {
             Ok(written) => {
-                request
-                    .sent
-                    .bytes
-                    .set(request.sent.bytes.get() + written as u64);
+                request.sent.bytes.set(request.sent.bytes.get() + written as u64);
+                pace.sent += written as u64;
                 let first = written.min(parts[0].len());
                 parts[0].advance(first);
                 parts[1].advance(written - first);
@@ -257,92 +331,85 @@ async fn write_all(
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(())
 }
 
 async fn send_body(
     stream: &Stream,
     timer: &mut Timer,
     request: &Request,
-    response: Response,
+    pace: &mut Pace,
+    body: Body,
     framing: Framing,
 ) -> Result<(), SendError> {
-    match response.body {
-        Body::Empty | Body::Memory(_) => Ok(()),
-        Body::File(range) => send_file(stream, timer, request, range).await,
+    match body {
+        Body::Empty => Ok(()),
+        Body::Memory(bytes) => write_all(stream, timer, request, pace, [bytes, Bytes::new()]).await,
+        Body::File(range) => send_file(stream, timer, request, pace, range).await,
         Body::Parts(parts) => {
             for part in parts {
                 match part {
-                    Part::Memory(bytes) => {
-                        write_all(stream, timer, request, [bytes, Bytes::new()]).await?
-                    }
-                    Part::File(range) => send_file(stream, timer, request, range).await?,
+                    Part::Memory(bytes) => write_all(stream, timer, request, pace, [bytes, Bytes::new()]).await?,
+                    Part::File(range) => send_file(stream, timer, request, pace, range).await?,
                 }
             }
             Ok(())
         }
-        Body::Stream(mut source) => {
-            while let Some(chunk) = std::future::poll_fn(|context| source.poll_chunk(context)).await
-            {
-                let Ok(chunk) = chunk else {
-                    return Err(SendError::Truncated);
-                };
-                if chunk.bytes.is_empty() {
-                    continue;
-                }
-                if framing == Framing::Chunked {
-                    let head = chunked::ChunkHead::new(chunk.bytes.len() as u64);
-                    let head = Bytes::copy_from_slice(head.as_bytes());
-                    write_all(stream, timer, request, [head, chunk.bytes]).await?;
-                    write_all(
-                        stream,
-                        timer,
-                        request,
-                        [Bytes::from_static(chunked::CHUNK_END), Bytes::new()],
-                    )
-                    .await?;
-                } else {
-                    write_all(stream, timer, request, [chunk.bytes, Bytes::new()]).await?;
-                }
-            }
-            if framing == Framing::Chunked {
-                write_all(
-                    stream,
-                    timer,
-                    request,
-                    [Bytes::from_static(chunked::LAST_CHUNK), Bytes::new()],
-                )
-                .await?;
-            }
-            Ok(())
+        Body::Stream(source) => send_stream(stream, timer, request, pace, source, framing).await,
+    }
+}
+
+async fn send_stream(
+    stream: &Stream,
+    timer: &mut Timer,
+    request: &Request,
+    pace: &mut Pace,
+    mut source: Box<dyn BodyStream>,
+    framing: Framing,
+) -> Result<(), SendError> {
+    while let Some(chunk) = std::future::poll_fn(|context| source.poll_chunk(context)).await {
+        let Ok(chunk) = chunk else { return Err(SendError::Truncated) };
+        if chunk.bytes.is_empty() {
+            continue;
+        }
+        if framing == Framing::Chunked {
+            let head = chunked::ChunkHead::new(chunk.bytes.len() as u64);
+            let head = Bytes::copy_from_slice(head.as_bytes());
+            write_all(stream, timer, request, pace, [head, chunk.bytes]).await?;
+            write_all(stream, timer, request, pace, [Bytes::from_static(chunked::CHUNK_END), Bytes::new()]).await?;
+        } else {
+            write_all(stream, timer, request, pace, [chunk.bytes, Bytes::new()]).await?;
         }
     }
+    if framing == Framing::Chunked {
+        write_all(stream, timer, request, pace, [Bytes::from_static(chunked::LAST_CHUNK), Bytes::new()]).await?;
+    }
+    Ok(())
 }
 
 async fn send_file(
     stream: &Stream,
     timer: &mut Timer,
     request: &Request,
+    pace: &mut Pace,
     range: FileRange,
 ) -> Result<(), SendError> {
-    let most = request
-        .location()
-        .settings
-        .transmission
-        .sendfile_max_chunk
-        .clamp(1, MAX_SENDFILE);
+    let most = request.location().settings.transmission.sendfile_max_chunk;
+    let most = if most == 0 { MAX_SENDFILE } else { most.min(MAX_SENDFILE) };
     let mut offset = range.offset;
     let end = range.offset + range.length;
     while offset < end {
-        match stream.try_sendfile(&range.file, offset, (end - offset).min(most) as usize) {
+        let count = pace.admit((end - offset).min(most)).await;
+        let piece = FileRange { file: Rc::clone(&range.file), offset, length: count };
+        if !readable_at_once(&piece) {
+            fetch(&piece).await?;
+        }
+        match stream.try_sendfile(&range.file, offset, count as usize) {
             Ok(0) => return Err(SendError::Truncated),
             Ok(sent) => {
                 offset += sent as u64;
-                request
-                    .sent
-                    .bytes
-                    .set(request.sent.bytes.get() + sent as u64);
-                if sent as u64 == most {
+                pace.sent += sent as u64;
+                request.sent.bytes.set(request.sent.bytes.get() + sent as u64);
+                if sent as u64 == count && offset < end {
                     tokio::task::yield_now().await;
                 }
             }
@@ -355,6 +422,34 @@ async fn send_file(
     }
     Ok(())
 }
+
+/// Whether the piece's first and last byte are in memory, so that sendfile will not wait for a disk.
+fn readable_at_once(range: &FileRange) -> bool {
+    let cached = |offset| matches!(sys::io::pread_cached(&range.file.fd, &mut [0], offset), Ok(sys::io::Cached::Read(_)));
+    range.length == 0 || (cached(range.offset) && cached(range.offset + range.length - 1))
+}
+
+/// Brings a piece of a file into memory, away from the network thread.
+async fn fetch(range: &FileRange) -> Result<(), SendError> {
+    let file = range.file.fd.try_clone()?;
+    let (offset, end) = (range.offset, range.offset + range.length);
+    let read = tokio::task::spawn_blocking(move || {
+        let mut buffer = vec![0; FETCH_SIZE];
+        let mut at = offset;
+        while at < end {
+            match sys::io::pread(&file, &mut buffer, at)? {
+                0 => break,
+                read => at += read as u64,
+            }
+        }
+        Ok::<(), io::Error>(())
+    });
+    read.await.map_err(|_| SendError::Truncated)??;
+    Ok(())
+}
+
+/// Bytes that a background read takes at a time.
+const FETCH_SIZE: usize = 256 * 1024;
 
 /// The most one sendfile call is asked for, so that one client does not keep the thread.
 const MAX_SENDFILE: u64 = 2 * 1024 * 1024;

@@ -49,6 +49,21 @@ crate::config::setting::settings! {
     after: Amount = Amount::Fixed(0),
 }
 
+impl Settings {
+    /// Whether any limit may hold for a request: the one question on the fast path.
+    #[must_use]
+    pub fn applies(&self, request: &Request) -> bool {
+        !matches!(self.rate, Amount::Fixed(0)) || request.limit_rate.get().is_some()
+    }
+
+    /// The rate in bytes per second (0: none) and the bytes before it holds.
+    #[must_use]
+    pub fn evaluate(&self, request: &Request) -> (u64, u64) {
+        let rate = request.limit_rate.get().unwrap_or_else(|| self.rate.evaluate(request));
+        (rate, if rate == 0 { 0 } else { self.after.evaluate(request) })
+    }
+}
+
 fn amount(
     build: &mut Build<'_>,
     directive: &Directive,

@@ -140,6 +140,11 @@ impl Parser {
         std::mem::take(&mut self.head)
     }
 
+    /// Exchanges the head for another, whose memory serves the next request; `reset` must follow before that.
+    pub fn exchange_head(&mut self, other: &mut Head) {
+        std::mem::swap(&mut self.head, other);
+    }
+
     /// True once the request line was read: what is still missing is the header fields.
     pub fn has_request_line(&self) -> bool {
         self.state != State::RequestLine
