@@ -1,13 +1,14 @@
 //! One HTTP/1 connection from accept to close: reads heads, has them answered, and decides whether it goes on.
 
+use super::keepalive::Lingering;
 use super::request_body;
 use super::request_head;
 use super::stream::Stream;
 use super::timers::Timer;
 use super::writer;
 use crate::config::Generation;
-use crate::http::request::Connection;
-use crate::http::{Request, thread};
+use crate::http::request::{Buffers, Connection, Incoming};
+use crate::http::{Request, Response, thread};
 use crate::listen::accept::Shared;
 use crate::{log, pipeline};
 use std::cell::RefCell;
@@ -58,6 +59,40 @@ thread_local! {
     static PARSER: RefCell<Parser> = RefCell::new(Parser::new());
 }
 
+/// Buffers of finished requests that a thread keeps for the next ones.
+const SPARE_MAX: usize = 64;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Buffers>> = const { RefCell::new(Vec::new()) };
+}
+
+fn new_request(
+    generation: &Rc<Generation>,
+    connection: &Rc<Connection>,
+    started_ms: u64,
+) -> Box<Request> {
+    let buffers = SPARE
+        .with(|spare| spare.borrow_mut().pop())
+        .unwrap_or_default();
+    Box::new(Request::new(
+        Rc::clone(generation),
+        Rc::clone(connection),
+        started_ms,
+        buffers,
+    ))
+}
+
+/// Keeps a finished request's memory.
+fn recycle(mut request: Box<Request>) {
+    let buffers = request.take_buffers();
+    SPARE.with(|spare| {
+        let mut spare = spare.borrow_mut();
+        if spare.len() < SPARE_MAX {
+            spare.push(buffers);
+        }
+    });
+}
+
 impl Http1 {
     #[must_use]
     pub fn new(stream: Stream, info: Rc<Connection>, shared: Rc<Shared>) -> Http1 {
@@ -93,7 +128,7 @@ impl Http1 {
                 HeadRead::Closed => return,
                 HeadRead::TimedOut { partial: false } => return,
                 HeadRead::TimedOut { partial: true } => {
-                    let request = self.new_request(&generation, thread::monotonic_ms());
+                    let request = new_request(&generation, &self.info, thread::monotonic_ms());
                     Box::pin(self.refuse(request, listener, 408)).await
                 }
                 HeadRead::Refused(request, error) => {
@@ -113,14 +148,6 @@ impl Http1 {
         }
     }
 
-    fn new_request(&self, generation: &Rc<Generation>, started_ms: u64) -> Box<Request> {
-        Box::new(Request::new(
-            Rc::clone(generation),
-            Rc::clone(&self.info),
-            started_ms,
-        ))
-    }
-
     /// Reads until a head is whole. An idle connection waits here with nothing of its own allocated.
     async fn read_head(
         &mut self,
@@ -138,8 +165,8 @@ impl Http1 {
             match fresh.parse(&self.pending, limits) {
                 Ok(None) => parser = Some(fresh),
                 parsed => {
-                    let mut request = self.new_request(generation, thread::monotonic_ms());
-                    request.head = fresh.take_head();
+                    let mut request = new_request(generation, &self.info, thread::monotonic_ms());
+                    fresh.exchange_head(&mut request.head);
                     return self
                         .finish_head(request, parsed.map(|length| length.unwrap_or_default()));
                 }
@@ -194,13 +221,7 @@ impl Http1 {
                 return None;
             }
             let started = started_ms.unwrap_or_else(thread::monotonic_ms);
-            let new_request = || {
-                Box::new(Request::new(
-                    Rc::clone(generation),
-                    Rc::clone(info),
-                    started,
-                ))
-            };
+            let new_request = || new_request(generation, info, started);
             if pending.is_empty() && parser.is_none() {
                 return Some(PARSER.with(|shared| {
                     let mut shared = shared.borrow_mut();
@@ -208,7 +229,7 @@ impl Http1 {
                     match shared.parse(bytes, limits) {
                         Ok(Some(length)) => {
                             let mut request = new_request();
-                            request.head = shared.take_head();
+                            shared.exchange_head(&mut request.head);
                             request.buffer.extend_from_slice(&bytes[..length]);
                             pending.extend_from_slice(&bytes[length..]);
                             Some(Ok(request))
@@ -222,7 +243,7 @@ impl Http1 {
                         }
                         Err(error) => {
                             let mut request = new_request();
-                            request.head = shared.take_head();
+                            shared.exchange_head(&mut request.head);
                             request.buffer.extend_from_slice(bytes);
                             Some(Err((request, error)))
                         }
@@ -234,7 +255,7 @@ impl Http1 {
             match parser.parse(pending, limits) {
                 Ok(Some(length)) => {
                     let mut request = new_request();
-                    request.head = parser.take_head();
+                    parser.exchange_head(&mut request.head);
                     request.buffer.extend_from_slice(&pending[..length]);
                     pending.drain(..length);
                     Some(Some(Ok(request)))
@@ -242,7 +263,7 @@ impl Http1 {
                 Ok(None) => Some(None),
                 Err(error) => {
                     let mut request = new_request();
-                    request.head = parser.take_head();
+                    parser.exchange_head(&mut request.head);
                     request.buffer = std::mem::take(pending);
                     Some(Some(Err((request, error))))
                 }
@@ -289,47 +310,99 @@ impl Http1 {
             return self.refuse_prepared(request, status).await;
         }
         request.keep_alive = request.keep_alive && !self.shared.is_shutting_down();
-        let has_body = request.chunked || request.content_length.is_some_and(|length| length > 0);
-        let response = pipeline::phases::respond(&mut request).await;
+        let mut response = pipeline::phases::respond(&mut request).await;
+        if request_body::unread(&request) {
+            response = Box::pin(self.settle_body(&mut request, response)).await;
+        }
         let Some(response) = response else {
-            request.sent.status.set(444);
-            log::access::write(&request);
-            return match request.location().settings.keepalive.reset_timedout {
-                true => Next::Reset,
-                false => Next::Close,
-            };
+            return self.hang_up(&request);
         };
         self.limit_keepalive(&mut request);
-        if has_body && request.keep_alive {
-            request_body::discard_early(self, &mut request);
-        }
         let next = self.send(&mut request, response).await;
-        if next != Next::KeepAlive || !has_body {
-            return next;
+        if next == Next::KeepAlive && request_body::unread(&request) {
+            return match Box::pin(request_body::discard(self, &mut request)).await {
+                true => self.keep_alive(&request),
+                false => Next::Close,
+            };
         }
-        match request_body::discard(self, &mut request).await {
-            true => self.keep_alive(&request),
+        recycle(request);
+        next
+    }
+
+    /// Takes what has come of a body that the response did not need, and says `100 Continue` where the client waits.
+    async fn settle_body(
+        &mut self,
+        request: &mut Request,
+        response: Option<Response>,
+    ) -> Option<Response> {
+        let response = response?;
+        let refused = response.status >= 300;
+        if let Err(error) = request_body::discard_pending(self, request) {
+            request.keep_alive = false;
+            request.incoming = Incoming::Done;
+            if !refused {
+                return pipeline::phases::refuse(request, error.status()).await;
+            }
+        }
+        if !refused && request_body::unread(request) && request_body::expects_continue(request) {
+            let sent = self
+                .stream
+                .try_send(request_body::CONTINUE, false)
+                .unwrap_or_default();
+            request.sent.bytes.set(sent as u64);
+            if sent < request_body::CONTINUE.len() {
+                request.keep_alive = false;
+            }
+        }
+        Some(response)
+    }
+
+    /// Closes without an answer (nginx's 444).
+    fn hang_up(&self, request: &Request) -> Next {
+        if request.sent.status.get() == 0 {
+            request.sent.status.set(444);
+        }
+        log::access::write(request);
+        match request.location().settings.keepalive.reset_timedout {
+            true => Next::Reset,
             false => Next::Close,
         }
     }
 
-    async fn send(&mut self, request: &mut Request, response: crate::http::Response) -> Next {
+    async fn send(&mut self, request: &mut Request, response: Response) -> Next {
         let sent = match writer::begin(&self.stream, request, response) {
             Ok(None) => Ok(()),
-            Ok(Some(unsent)) => Box::pin(writer::finish(&self.stream, &mut self.timer, request, unsent)).await,
+            Ok(Some(unsent)) => {
+                Box::pin(writer::finish(
+                    &self.stream,
+                    &mut self.timer,
+                    request,
+                    unsent,
+                ))
+                .await
+            }
             Err(error) => Err(error),
         };
         log::access::write(request);
         match sent {
             Ok(()) if request.keep_alive => self.keep_alive(request),
-            Ok(()) if request_body::unread(request) || !self.pending.is_empty() => Next::Linger,
-            Ok(()) => Next::Close,
+            Ok(()) => self.close(request),
             Err(writer::SendError::TimedOut)
                 if request.location().settings.keepalive.reset_timedout =>
             {
                 Next::Reset
             }
             Err(_) => Next::Close,
+        }
+    }
+
+    /// How a connection ends after a response: with what the client still sends read and dropped, where there is any.
+    fn close(&self, request: &Request) -> Next {
+        let more = request_body::unread(request) || !self.pending.is_empty();
+        match request.location().settings.keepalive.lingering_close {
+            Lingering::Always => Next::Linger,
+            Lingering::On if more && request.sent.status.get() != 400 => Next::Linger,
+            _ => Next::Close,
         }
     }
 
@@ -368,11 +441,7 @@ impl Http1 {
         request.keep_alive = false;
         if status == 408 {
             request.sent.status.set(408);
-            log::access::write(&request);
-            return match request.location().settings.keepalive.reset_timedout {
-                true => Next::Reset,
-                false => Next::Close,
-            };
+            return self.hang_up(&request);
         }
         let response = pipeline::phases::refuse(&mut request, status).await;
         let Some(response) = response else {

@@ -3,10 +3,12 @@
 use super::http1::Http1;
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HSL, Outcome, Set, flag, keyword, msec, offset, row, size};
-use crate::http::Request;
+use crate::http::request::Incoming;
+use crate::http::{Request, thread};
 use conf::table::Row;
 use conf::{Directive, values};
 use std::path::PathBuf;
+use wire::http1::{Error, Known, Version};
 
 pub const DIRECTIVES: &[Row<Set>] = &[
     row(
@@ -101,17 +103,90 @@ fn temp_path(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     build.location().request_body.temp_path.set(path)
 }
 
+/// The answer to `Expect: 100-continue`.
+pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// Whether the client waits for `100 Continue` before it sends its body.
+#[must_use]
+pub fn expects_continue(request: &Request) -> bool {
+    request.version >= Version::Http11
+        && request
+            .field(Known::Expect)
+            .is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"))
+}
+
 /// Whether the client may still be sending a body that nobody read.
 #[must_use]
 pub fn unread(request: &Request) -> bool {
-    (request.chunked || request.content_length.is_some_and(|length| length > 0))
-        && !request.body_done.get()
+    !matches!(request.incoming, Incoming::Done)
 }
 
-/// Takes what is there of the body already, so that a small one costs no wait.
-pub fn discard_early(_: &mut Http1, _: &mut Request) {}
+/// Drops what `bytes` hold of the body and returns how many bytes that were.
+fn drop_from(incoming: &mut Incoming, bytes: &[u8]) -> Result<usize, Error> {
+    match incoming {
+        Incoming::Done => Ok(0),
+        Incoming::Length(left) => {
+            let taken = (bytes.len() as u64).min(*left);
+            *left -= taken;
+            if *left == 0 {
+                *incoming = Incoming::Done;
+            }
+            Ok(taken as usize)
+        }
+        Incoming::Chunked(decoder) => {
+            let mut at = 0;
+            while at < bytes.len() {
+                let step = decoder.decode(&bytes[at..])?;
+                at += step.consumed;
+                if step.done {
+                    *incoming = Incoming::Done;
+                    break;
+                }
+                if step.consumed == 0 {
+                    break;
+                }
+            }
+            Ok(at)
+        }
+    }
+}
 
-/// Reads and drops the body; false if the connection cannot go on.
-pub async fn discard(_: &mut Http1, _: &mut Request) -> bool {
-    false
+/// Drops what has been received of a body that the response does not need.
+pub fn discard_pending(connection: &mut Http1, request: &mut Request) -> Result<(), Error> {
+    if connection.pending.is_empty() {
+        return Ok(());
+    }
+    let taken = drop_from(&mut request.incoming, &connection.pending)?;
+    request.received.set(request.received.get() + taken as u64);
+    connection.pending.drain(..taken);
+    Ok(())
+}
+
+/// Reads and drops the rest of the body, for `lingering_time` at most; false if the connection cannot go on.
+pub async fn discard(connection: &mut Http1, request: &mut Request) -> bool {
+    let (time_ms, timeout_ms) = {
+        let settings = &request.location().settings.keepalive;
+        (settings.lingering_time_ms, settings.lingering_timeout_ms)
+    };
+    let end = thread::monotonic_ms() + time_ms;
+    while unread(request) {
+        let left = end.saturating_sub(thread::monotonic_ms());
+        if left == 0 {
+            return false;
+        }
+        connection.timer.set(left.min(timeout_ms));
+        let mut rest = Vec::new();
+        let read = connection
+            .read_some(|bytes| {
+                let taken = drop_from(&mut request.incoming, bytes)?;
+                rest.extend_from_slice(&bytes[taken..]);
+                Ok::<usize, Error>(bytes.len())
+            })
+            .await;
+        match read {
+            Some(Ok(Ok(read))) if read > 0 => connection.pending.extend_from_slice(&rest),
+            _ => return false,
+        }
+    }
+    true
 }

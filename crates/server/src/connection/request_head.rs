@@ -2,10 +2,11 @@
 
 use crate::config::directive::{Arity, HS, Set, buffers, flag, msec, number, row, size};
 use crate::http::Request;
+use crate::http::request::Incoming;
 use conf::table::Row;
 use wire::http1::body::{self, Framing};
 use wire::http1::request::Limits;
-use wire::http1::{Known, Version};
+use wire::http1::{self, Known, Version};
 use wire::uri;
 
 pub const DIRECTIVES: &[Row<Set>] = &[
@@ -89,10 +90,10 @@ pub fn prepare(request: &mut Request, listener: usize) -> Result<(), u16> {
     prepare_refused(request, listener);
     request.version = request.head.version;
     request.method = request.head.method;
-    let host = read_host(request)?;
-    if let Some((name, port)) = host {
-        request.host = name;
-        request.host_port = port;
+    let host = http1::check(&request.head, &request.buffer).map_err(|error| error.status())?;
+    if let Some(host) = host {
+        request.host.extend_from_slice(&host.name);
+        request.host_port = host.port;
         choose_server(request, listener);
     }
     let merge = request.server().settings.request_head.merge_slashes;
@@ -106,13 +107,18 @@ pub fn prepare(request: &mut Request, listener: usize) -> Result<(), u16> {
     if let Some(args) = request.head.args {
         request.args = args.of(&request.buffer).to_vec();
     }
-    if request.method.is_refused() {
-        return Err(405);
-    }
     match body::request_framing(&request.head.fields, &request.buffer, request.version) {
         Ok(Framing::None | Framing::UntilClose) => {}
-        Ok(Framing::Length(length)) => request.content_length = Some(length),
-        Ok(Framing::Chunked) => request.chunked = true,
+        Ok(Framing::Length(length)) => {
+            request.content_length = Some(length);
+            if length > 0 {
+                request.incoming = Incoming::Length(length);
+            }
+        }
+        Ok(Framing::Chunked) => {
+            request.chunked = true;
+            request.incoming = Incoming::Chunked(Box::default());
+        }
         Err(error) => return Err(error.status()),
     }
     request.keep_alive = wants_keep_alive(request);
@@ -127,37 +133,6 @@ pub fn prepare_refused(request: &mut Request, listener: usize) {
     request.server = server;
     request.location = request.server().base;
     request.received.set(request.buffer.len() as u64);
-}
-
-/// Host name in lower case, and the port it names.
-type NamedHost = (Vec<u8>, Option<u16>);
-
-/// The host of the request line, or else of the one Host field; HTTP/1.1 requires one.
-fn read_host(request: &Request) -> Result<Option<NamedHost>, u16> {
-    let validate = |text: &[u8]| {
-        uri::validate_host(text)
-            .map(|host| (host.name.into_owned(), host.port))
-            .map_err(|_| 400_u16)
-    };
-    let mut hosts = request
-        .head
-        .fields
-        .iter()
-        .filter(|field| field.known == Known::Host);
-    let field = hosts
-        .next()
-        .map(|field| validate(field.value.of(&request.buffer)))
-        .transpose()?;
-    if hosts.next().is_some() {
-        return Err(400);
-    }
-    if field.is_none() && request.version >= Version::Http11 {
-        return Err(400);
-    }
-    match request.head.authority {
-        Some(authority) => validate(authority.of(&request.buffer)).map(Some),
-        None => Ok(field),
-    }
 }
 
 fn choose_server(request: &mut Request, listener: usize) {

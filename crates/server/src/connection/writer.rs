@@ -51,7 +51,11 @@ pub struct Unsent {
 }
 
 /// Sends what the socket takes at once: for most responses all of it.
-pub fn begin(stream: &Stream, request: &mut Request, response: Response) -> Result<Option<Unsent>, SendError> {
+pub fn begin(
+    stream: &Stream,
+    request: &mut Request,
+    response: Response,
+) -> Result<Option<Unsent>, SendError> {
     let head_only = request.is_head() || matches!(response.status, 204 | 304 | 100..=199);
     let framing = framing(request, &response, head_only);
     if framing == Framing::UntilClose {
@@ -65,7 +69,11 @@ pub fn begin(stream: &Stream, request: &mut Request, response: Response) -> Resu
         }
         request.sent.status.set(response.status);
         request.sent.header_bytes.set(head.len() as u64);
-        let body = if head_only { Body::Empty } else { response.body };
+        let body = if head_only {
+            Body::Empty
+        } else {
+            response.body
+        };
         first_writes(stream, request, &mut head, body, framing)
     })
 }
@@ -97,7 +105,12 @@ fn first_writes(
     let written = taken(stream, request, written)?;
     if written < head_length {
         let head = Bytes::copy_from_slice(&head[written..head_length]);
-        return Ok(Some(Unsent { head, memory, body, framing }));
+        return Ok(Some(Unsent {
+            head,
+            memory,
+            body,
+            framing,
+        }));
     }
     let memory = memory.slice(written - head_length..);
     if let Body::File(range) = &mut body
@@ -105,7 +118,11 @@ fn first_writes(
         && range.length <= MAX_SENDFILE
         && readable_at_once(range)
     {
-        let sent = taken(stream, request, stream.try_sendfile(&range.file, range.offset, range.length as usize))?;
+        let sent = taken(
+            stream,
+            request,
+            stream.try_sendfile(&range.file, range.offset, range.length as usize),
+        )?;
         range.offset += sent as u64;
         range.length -= sent as u64;
         if range.length == 0 {
@@ -116,14 +133,26 @@ fn first_writes(
         request.sent.complete.set(true);
         return Ok(None);
     }
-    Ok(Some(Unsent { head: Bytes::new(), memory, body, framing }))
+    Ok(Some(Unsent {
+        head: Bytes::new(),
+        memory,
+        body,
+        framing,
+    }))
 }
 
 /// Counts what a write took; a full socket took nothing.
-fn taken(stream: &Stream, request: &Request, written: io::Result<usize>) -> Result<usize, SendError> {
+fn taken(
+    stream: &Stream,
+    request: &Request,
+    written: io::Result<usize>,
+) -> Result<usize, SendError> {
     match written {
         Ok(written) => {
-            request.sent.bytes.set(request.sent.bytes.get() + written as u64);
+            request
+                .sent
+                .bytes
+                .set(request.sent.bytes.get() + written as u64);
             Ok(written)
         }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -135,11 +164,38 @@ fn taken(stream: &Stream, request: &Request, written: io::Result<usize>) -> Resu
 }
 
 /// Sends what `begin` left over.
-pub async fn finish(stream: &Stream, timer: &mut Timer, request: &Request, unsent: Unsent) -> Result<(), SendError> {
+pub async fn finish(
+    stream: &Stream,
+    timer: &mut Timer,
+    request: &Request,
+    unsent: Unsent,
+) -> Result<(), SendError> {
     let mut pace = Pace::new(request);
-    write_all(stream, timer, request, &mut Pace::unlimited(), [unsent.head, Bytes::new()]).await?;
-    write_all(stream, timer, request, &mut pace, [unsent.memory, Bytes::new()]).await?;
-    send_body(stream, timer, request, &mut pace, unsent.body, unsent.framing).await?;
+    write_all(
+        stream,
+        timer,
+        request,
+        &mut Pace::unlimited(),
+        [unsent.head, Bytes::new()],
+    )
+    .await?;
+    write_all(
+        stream,
+        timer,
+        request,
+        &mut pace,
+        [unsent.memory, Bytes::new()],
+    )
+    .await?;
+    send_body(
+        stream,
+        timer,
+        request,
+        &mut pace,
+        unsent.body,
+        unsent.framing,
+    )
+    .await?;
     request.sent.complete.set(true);
     Ok(())
 }
@@ -156,11 +212,21 @@ struct Pace {
 impl Pace {
     fn new(request: &Request) -> Pace {
         let (rate, after) = request.location().settings.limit_rate.evaluate(request);
-        Pace { rate, after, sent: 0, started_ms: thread::monotonic_ms() }
+        Pace {
+            rate,
+            after,
+            sent: 0,
+            started_ms: thread::monotonic_ms(),
+        }
     }
 
     fn unlimited() -> Pace {
-        Pace { rate: 0, after: 0, sent: 0, started_ms: 0 }
+        Pace {
+            rate: 0,
+            after: 0,
+            sent: 0,
+            started_ms: 0,
+        }
     }
 
     /// Bytes that may be sent now, or the milliseconds to wait.
@@ -318,7 +384,10 @@ async fn write_all(
         let second = &parts[1][..parts[1].len().min(admitted - first.len())];
         match stream.try_write(&[IoSlice::new(first), IoSlice::new(second)]) {
             Ok(written) => {
-                request.sent.bytes.set(request.sent.bytes.get() + written as u64);
+                request
+                    .sent
+                    .bytes
+                    .set(request.sent.bytes.get() + written as u64);
                 pace.sent += written as u64;
                 let first = written.min(parts[0].len());
                 parts[0].advance(first);
@@ -348,7 +417,9 @@ async fn send_body(
         Body::Parts(parts) => {
             for part in parts {
                 match part {
-                    Part::Memory(bytes) => write_all(stream, timer, request, pace, [bytes, Bytes::new()]).await?,
+                    Part::Memory(bytes) => {
+                        write_all(stream, timer, request, pace, [bytes, Bytes::new()]).await?
+                    }
                     Part::File(range) => send_file(stream, timer, request, pace, range).await?,
                 }
             }
@@ -367,7 +438,9 @@ async fn send_stream(
     framing: Framing,
 ) -> Result<(), SendError> {
     while let Some(chunk) = std::future::poll_fn(|context| source.poll_chunk(context)).await {
-        let Ok(chunk) = chunk else { return Err(SendError::Truncated) };
+        let Ok(chunk) = chunk else {
+            return Err(SendError::Truncated);
+        };
         if chunk.bytes.is_empty() {
             continue;
         }
@@ -375,13 +448,27 @@ async fn send_stream(
             let head = chunked::ChunkHead::new(chunk.bytes.len() as u64);
             let head = Bytes::copy_from_slice(head.as_bytes());
             write_all(stream, timer, request, pace, [head, chunk.bytes]).await?;
-            write_all(stream, timer, request, pace, [Bytes::from_static(chunked::CHUNK_END), Bytes::new()]).await?;
+            write_all(
+                stream,
+                timer,
+                request,
+                pace,
+                [Bytes::from_static(chunked::CHUNK_END), Bytes::new()],
+            )
+            .await?;
         } else {
             write_all(stream, timer, request, pace, [chunk.bytes, Bytes::new()]).await?;
         }
     }
     if framing == Framing::Chunked {
-        write_all(stream, timer, request, pace, [Bytes::from_static(chunked::LAST_CHUNK), Bytes::new()]).await?;
+        write_all(
+            stream,
+            timer,
+            request,
+            pace,
+            [Bytes::from_static(chunked::LAST_CHUNK), Bytes::new()],
+        )
+        .await?;
     }
     Ok(())
 }
@@ -394,12 +481,20 @@ async fn send_file(
     range: FileRange,
 ) -> Result<(), SendError> {
     let most = request.location().settings.transmission.sendfile_max_chunk;
-    let most = if most == 0 { MAX_SENDFILE } else { most.min(MAX_SENDFILE) };
+    let most = if most == 0 {
+        MAX_SENDFILE
+    } else {
+        most.min(MAX_SENDFILE)
+    };
     let mut offset = range.offset;
     let end = range.offset + range.length;
     while offset < end {
         let count = pace.admit((end - offset).min(most)).await;
-        let piece = FileRange { file: Rc::clone(&range.file), offset, length: count };
+        let piece = FileRange {
+            file: Rc::clone(&range.file),
+            offset,
+            length: count,
+        };
         if !readable_at_once(&piece) {
             fetch(&piece).await?;
         }
@@ -408,7 +503,10 @@ async fn send_file(
             Ok(sent) => {
                 offset += sent as u64;
                 pace.sent += sent as u64;
-                request.sent.bytes.set(request.sent.bytes.get() + sent as u64);
+                request
+                    .sent
+                    .bytes
+                    .set(request.sent.bytes.get() + sent as u64);
                 if sent as u64 == count && offset < end {
                     tokio::task::yield_now().await;
                 }
@@ -425,7 +523,12 @@ async fn send_file(
 
 /// Whether the piece's first and last byte are in memory, so that sendfile will not wait for a disk.
 fn readable_at_once(range: &FileRange) -> bool {
-    let cached = |offset| matches!(sys::io::pread_cached(&range.file.fd, &mut [0], offset), Ok(sys::io::Cached::Read(_)));
+    let cached = |offset| {
+        matches!(
+            sys::io::pread_cached(&range.file.fd, &mut [0], offset),
+            Ok(sys::io::Cached::Read(_))
+        )
+    };
     range.length == 0 || (cached(range.offset) && cached(range.offset + range.length - 1))
 }
 

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use sys::address::SocketAddress;
+use wire::http1::chunked::Decoder;
 pub use wire::http1::request::Head;
 use wire::http1::{Known, Method, Span, Version};
 
@@ -42,6 +43,16 @@ pub enum RequestBody {
     },
 }
 
+/// What is still to come of a request's body on its connection.
+#[derive(Debug)]
+pub enum Incoming {
+    /// Nothing: there is no body, or it was read to its end.
+    Done,
+    /// So many bytes.
+    Length(u64),
+    Chunked(Box<Decoder>),
+}
+
 /// What the log and `$sent_http_…` need of the response; filled when its head is written.
 #[derive(Debug, Default)]
 pub struct Sent {
@@ -74,6 +85,21 @@ pub enum Slot {
     Value(Bytes),
 }
 
+/// The memory of a request, handed on to the next one.
+#[derive(Debug, Default)]
+pub struct Buffers {
+    pub buffer: Vec<u8>,
+    pub head: Head,
+    pub uri: Vec<u8>,
+    pub args: Vec<u8>,
+    pub host: Vec<u8>,
+    pub captures: Captures,
+    pub slots: Vec<Slot>,
+}
+
+/// A larger head's memory is not kept.
+const BUFFER_KEEP_MAX: usize = 16 * 1024;
+
 /// A request.
 pub struct Request {
     pub generation: Rc<Generation>,
@@ -102,8 +128,8 @@ pub struct Request {
     pub captures: RefCell<Captures>,
     pub slots: RefCell<Vec<Slot>>,
     pub body: RequestBody,
-    /// The whole body was taken off the connection.
-    pub body_done: Cell<bool>,
+    /// How much of the body is still to be taken off the connection.
+    pub incoming: Incoming,
     pub content_length: Option<u64>,
     pub chunked: bool,
     pub keep_alive: bool,
@@ -128,27 +154,32 @@ pub struct Request {
 impl Request {
     /// A request whose head is `head` in `buffer`; the URI parts are filled by `connection::request_head`.
     #[must_use]
-    pub fn new(generation: Rc<Generation>, connection: Rc<Connection>, started_ms: u64) -> Request {
+    pub fn new(
+        generation: Rc<Generation>,
+        connection: Rc<Connection>,
+        started_ms: u64,
+        buffers: Buffers,
+    ) -> Request {
         Request {
             generation,
             connection,
-            buffer: Vec::new(),
-            head: Head::default(),
+            buffer: buffers.buffer,
+            head: buffers.head,
             method: Method::default(),
             version: Version::default(),
-            uri: Vec::new(),
-            args: Vec::new(),
-            host: Vec::new(),
+            uri: buffers.uri,
+            args: buffers.args,
+            host: buffers.host,
             host_port: None,
             server: 0,
             location: 0,
             internal: false,
             uri_changed: false,
             uri_follows_alias: false,
-            captures: RefCell::default(),
-            slots: RefCell::default(),
+            captures: RefCell::new(buffers.captures),
+            slots: RefCell::new(buffers.slots),
             body: RequestBody::Unread,
-            body_done: Cell::new(false),
+            incoming: Incoming::Done,
             content_length: None,
             chunked: false,
             keep_alive: false,
@@ -161,6 +192,35 @@ impl Request {
             id: RefCell::new(None),
             sent: Sent::default(),
         }
+    }
+
+    /// The request's memory, emptied, for another request.
+    pub fn take_buffers(&mut self) -> Buffers {
+        let mut buffers = Buffers {
+            buffer: std::mem::take(&mut self.buffer),
+            head: std::mem::take(&mut self.head),
+            uri: std::mem::take(&mut self.uri),
+            args: std::mem::take(&mut self.args),
+            host: std::mem::take(&mut self.host),
+            captures: self.captures.take(),
+            slots: self.slots.take(),
+        };
+        if buffers.buffer.capacity() > BUFFER_KEEP_MAX {
+            buffers.buffer = Vec::new();
+        }
+        buffers.buffer.clear();
+        buffers.head = Head {
+            fields: std::mem::take(&mut buffers.head.fields),
+            ..Head::default()
+        };
+        buffers.head.fields.clear();
+        buffers.uri.clear();
+        buffers.args.clear();
+        buffers.host.clear();
+        buffers.captures.subject.clear();
+        buffers.captures.positions.clear();
+        buffers.slots.clear();
+        buffers
     }
 
     /// The location that serves the request now.

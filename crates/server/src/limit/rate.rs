@@ -59,8 +59,18 @@ impl Settings {
     /// The rate in bytes per second (0: none) and the bytes before it holds.
     #[must_use]
     pub fn evaluate(&self, request: &Request) -> (u64, u64) {
-        let rate = request.limit_rate.get().unwrap_or_else(|| self.rate.evaluate(request));
-        (rate, if rate == 0 { 0 } else { self.after.evaluate(request) })
+        let rate = request
+            .limit_rate
+            .get()
+            .unwrap_or_else(|| self.rate.evaluate(request));
+        (
+            rate,
+            if rate == 0 {
+                0
+            } else {
+                self.after.evaluate(request)
+            },
+        )
     }
 }
 

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use sys::address::SocketAddress;
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, UnixListener};
 
 /// Serial numbers of connections, over all threads.
 static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
@@ -65,6 +65,12 @@ impl Shared {
     #[must_use]
     pub fn generation(&self) -> Rc<Generation> {
         Rc::clone(&self.thread.generation.borrow())
+    }
+
+    /// Whether a configuration is the one in force.
+    #[must_use]
+    pub fn is_current(&self, generation: &Rc<Generation>) -> bool {
+        Rc::ptr_eq(generation, &self.thread.generation.borrow())
     }
 
     /// The listening address's place in a configuration; `None` if it does not listen there any more.
@@ -143,8 +149,3 @@ fn spawn(stream: Stream, remote: SocketAddress, shared: &Rc<Shared>) {
     let connection = Http1::new(stream, Rc::new(info), Rc::clone(shared));
     tokio::task::spawn_local(connection.serve());
 }
-
-#[allow(unused_imports)]
-use TcpStream as _;
-#[allow(unused_imports)]
-use UnixStream as _;
