@@ -14,6 +14,9 @@ use crate::{client::Client, difference};
 use blocks::Block;
 use std::path::{Path, PathBuf};
 
+/// How much of the server's error log a failure shows.
+const LOG_LINES_SHOWN: usize = 12;
+
 /// A case as found; its files are read when it runs.
 #[derive(Clone)]
 pub struct Case {
@@ -54,6 +57,18 @@ impl Case {
     /// Runs the case and compares, or records under UPDATE=nginx or UPDATE=gannet.
     pub fn run(&self, program: &Program) -> Result<(), String> {
         let mut run = Run::prepare(self)?;
+        self.run_in(&mut run, program).map_err(|complaint| {
+            let log = run.error_log();
+            let tail = log.lines().count().saturating_sub(LOG_LINES_SHOWN);
+            let lines: Vec<&str> = log.lines().skip(tail).collect();
+            format!(
+                "{complaint}\nthe error log ends with:\n{}",
+                lines.join("\n")
+            )
+        })
+    }
+
+    fn run_in(&self, run: &mut Run, program: &Program) -> Result<(), String> {
         let (replies, access_log) = match self.file("configs") {
             Some(configs) => (run.check_configurations(program, &configs)?, None),
             None => run.serve(self, program)?,
@@ -302,17 +317,21 @@ impl Run {
         Ok(text)
     }
 
+    fn error_log(&self) -> String {
+        let path = self.directory.path().join("error.log");
+        String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
+    }
+
     /// Each line must stand in the error log, or with a leading `!` must not.
     fn check_error_log(&self, patterns: &str) -> Result<(), String> {
-        let log =
-            std::fs::read_to_string(self.directory.path().join("error.log")).unwrap_or_default();
+        let log = self.error_log();
         for pattern in patterns.lines().filter(|line| !line.is_empty()) {
             let (wanted, text) = pattern
                 .strip_prefix('!')
                 .map_or((true, pattern), |text| (false, text));
             if log.contains(&self.fill(text)) != wanted {
                 let complaint = if wanted { "lacks" } else { "has" };
-                return Err(format!("the error log {complaint}: {text}\n{log}"));
+                return Err(format!("the error log {complaint}: {text}"));
             }
         }
         Ok(())

@@ -19,6 +19,8 @@ pub struct Client {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     Closed,
+    /// Closed with our bytes unread, so that what the server had sent may be lost.
+    Reset,
     /// Nothing came within `READ_LIMIT`.
     Silent,
 }
@@ -54,13 +56,19 @@ impl Client {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Sends the bytes in `count` pieces of about one size, each after the server has read the one before.
+    /// Sends the bytes in `count` pieces of about one size, each after the server has read the one before;
+    /// all that is left at once when the server no longer reads.
     pub fn send_in_pieces(&mut self, bytes: &[u8], count: usize) {
         let size = bytes.len().div_ceil(count.max(1)).max(1);
+        let mut sent = 0;
         for piece in bytes.chunks(size) {
             self.send(piece);
-            self.wait_until_read();
+            sent += piece.len();
+            if !self.wait_until_read() {
+                break;
+            }
         }
+        self.send(&bytes[sent..]);
     }
 
     /// Says that nothing more will be sent.
@@ -79,7 +87,7 @@ impl Client {
                 {
                     break End::Silent;
                 }
-                Err(_) => break End::Closed,
+                Err(_) => break End::Reset,
             }
         };
         (std::mem::take(&mut self.received), end)
@@ -107,14 +115,20 @@ impl Client {
     }
 
     /// Waits until the server's receive queue for this connection is empty, as /proc/net/tcp shows it.
-    fn wait_until_read(&self) {
+    /// False when the server has closed or does not read.
+    fn wait_until_read(&self) -> bool {
         let (Ok(here), Ok(there)) = (self.stream.local_addr(), self.stream.peer_addr()) else {
-            return;
+            return false;
         };
         let deadline = Instant::now() + DRAIN_LIMIT;
-        while queued(there, here) != Some(0) && Instant::now() < deadline {
-            std::thread::yield_now();
+        while Instant::now() < deadline {
+            match queued(there, here) {
+                Some(0) => return true,
+                Some(_) => std::thread::yield_now(),
+                None => return false,
+            }
         }
+        false
     }
 }
 

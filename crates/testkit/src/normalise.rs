@@ -82,6 +82,7 @@ pub fn stream(bytes: &[u8], methods: &[String], end: End, masks: &Masks) -> Stri
     match end {
         End::Closed if bytes.is_empty() => text.push_str("[closed without a byte]\n"),
         End::Closed => {}
+        End::Reset => text.push_str("[reset]\n"),
         End::Silent => text.push_str("[not closed]\n"),
     }
     text

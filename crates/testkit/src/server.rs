@@ -63,6 +63,8 @@ impl Program {
     pub fn command(&self, prefix: &Path, conf: &Path) -> Command {
         let mut command = Command::new(&self.path);
         command.arg("-p").arg(prefix).arg("-c").arg(conf);
+        // Where messages go before the configuration is read; by default that differs from build to build.
+        command.arg("-e").arg(prefix.join("startup.log"));
         command
             .env("TZ", "UTC")
             .env("LC_ALL", "C")
