@@ -31,6 +31,11 @@ fn main() -> anyhow::Result<()> {
     };
     let (loaded, _) = config::load(&conf::Disk, &paths, &globals);
     let config = loaded.map_err(|error| anyhow::anyhow!("[emerg] {error}"))?;
+    config
+        .logs
+        .open_all()
+        .map_err(|error| anyhow::anyhow!("[emerg] {error}"))?;
+    server::log::error::set_process_logs(config.error_log.clone());
     let mut sockets = Vec::new();
     for listener in &config.http.listens {
         let address = listener.listen.address.clone();

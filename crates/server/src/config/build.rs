@@ -78,6 +78,7 @@ pub struct Build<'a> {
     pub main: super::main_settings::Raw,
     pub http: super::model::RawHttp,
     pub variables: Registry,
+    pub logs: crate::log::files::LogFiles,
     pub warnings: Vec<conf::Error>,
     frames: Vec<Frame>,
 }
@@ -91,6 +92,7 @@ impl<'a> Build<'a> {
             main: Default::default(),
             http: Default::default(),
             variables: Registry::default(),
+            logs: Default::default(),
             warnings: Vec::new(),
             frames: vec![Frame::new(Contexts::MAIN, LocationKind::None, None)],
         }

@@ -2,7 +2,7 @@
 
 use super::accepted;
 use super::directive::Set;
-use crate::{connection, content, filter, http, limit, listen, pipeline, rewrite, routing};
+use crate::{connection, content, filter, http, limit, listen, log, pipeline, rewrite, routing};
 use conf::table::Row;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -26,6 +26,7 @@ pub const TABLES: &[&[Row<Set>]] = &[
     filter::range::DIRECTIVES,
     pipeline::redirect::DIRECTIVES,
     pipeline::error_pages::DIRECTIVES,
+    log::error::DIRECTIVES,
     accepted::DIRECTIVES,
 ];
 

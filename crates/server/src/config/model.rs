@@ -140,6 +140,8 @@ pub struct Listener {
 pub struct Config {
     pub main: super::main_settings::Settings,
     pub http: Http,
+    /// The error logs of the main context.
+    pub error_log: log::error::ErrorLogs,
     pub logs: log::files::LogFiles,
     pub warnings: Vec<conf::Error>,
 }

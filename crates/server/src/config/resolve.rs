@@ -7,9 +7,9 @@ use super::model::{
 };
 use super::setting::Complaint;
 use crate::listen::directive::Listen;
-use crate::rewrite;
 use crate::routing::hosts::{Hosts, ServerName};
 use crate::routing::locations::Routes;
+use crate::{log, rewrite};
 use bytes::Bytes;
 use conf::Error;
 use std::collections::HashMap;
@@ -24,12 +24,18 @@ pub struct Resolver {
 }
 
 /// Resolves what `build` has read.
-pub fn resolve(build: Build<'_>) -> Result<Config, Error> {
+pub fn resolve(mut build: Build<'_>) -> Result<Config, Error> {
     let bare = |complaint: Complaint| Error {
         message: complaint.text,
         position: None,
     };
     let main = build.main.resolve(&Default::default());
+    let mut logs = std::mem::take(&mut build.logs);
+    let error_log = log::error::of_main(
+        &build.frames()[0].location.error_log,
+        &mut logs,
+        &build.paths.error_log,
+    );
     if !main.events_seen {
         return Err(Error {
             message: "no \"events\" section in configuration".to_owned(),
@@ -40,16 +46,18 @@ pub fn resolve(build: Build<'_>) -> Result<Config, Error> {
         warnings: build.warnings,
         ..Resolver::default()
     };
-    let mut logs = crate::log::files::LogFiles::default();
     if let Some(frame) = build.http.frame {
-        let settings = frame.location.resolve(&LocationSettings::default());
+        let outer = LocationSettings {
+            error_log: error_log.clone(),
+            ..LocationSettings::default()
+        };
+        let settings = frame.location.resolve(&outer);
         let server_settings = frame.server.resolve(&ServerSettings::default());
         for child in frame.children {
             if let Child::Server(server) = child {
                 resolver.server(*server, &settings, &server_settings)?;
             }
         }
-        logs.collect(&mut resolver.locations);
     }
     let variables = build.variables.finish().map_err(bare)?;
     Ok(Config {
@@ -60,6 +68,7 @@ pub fn resolve(build: Build<'_>) -> Result<Config, Error> {
             listens: resolver.listens,
             variables,
         },
+        error_log: error_log.logs,
         logs,
         warnings: resolver.warnings,
     })

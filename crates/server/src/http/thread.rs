@@ -26,6 +26,7 @@ struct LocalTexts {
     common: Vec<u8>,
     iso8601: Vec<u8>,
     error_log: Vec<u8>,
+    syslog: Vec<u8>,
 }
 
 thread_local! {
@@ -40,6 +41,7 @@ thread_local! {
             common: Vec::new(),
             iso8601: Vec::new(),
             error_log: Vec::new(),
+            syslog: Vec::new(),
         }),
     };
 }
@@ -100,6 +102,11 @@ pub fn append_time_error_log(out: &mut Vec<u8>) {
     with_local(|texts| out.extend_from_slice(&texts.error_log));
 }
 
+/// Appends the time of a syslog message: `Sep 28 12:00:00`, the day padded with a space.
+pub fn append_time_syslog(out: &mut Vec<u8>) {
+    with_local(|texts| out.extend_from_slice(&texts.syslog));
+}
+
 /// The texts of the current second; formatted once a second.
 fn with_local(use_texts: impl FnOnce(&LocalTexts)) {
     THREAD.with(|thread| {
@@ -142,6 +149,7 @@ impl LocalTexts {
         self.common.clear();
         self.iso8601.clear();
         self.error_log.clear();
+        self.syslog.clear();
         // Writing to memory does not fail.
         let _ = write!(
             self.common,
@@ -154,6 +162,10 @@ impl LocalTexts {
         let _ = write!(
             self.error_log,
             "{year:04}/{month:02}/{day:02} {hour:02}:{minute:02}:{seconds:02}"
+        );
+        let _ = write!(
+            self.syslog,
+            "{name} {day:2} {hour:02}:{minute:02}:{seconds:02}"
         );
     }
 }
@@ -169,6 +181,7 @@ mod tests {
             common: Vec::new(),
             iso8601: Vec::new(),
             error_log: Vec::new(),
+            syslog: Vec::new(),
         };
         texts.format(1_700_000_000);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -1,6 +1,8 @@
-//! Access and error logs.
+//! Access and error logs: step 7 of a request's path.
 
 pub mod access;
+pub mod buffer;
 pub mod error;
 pub mod files;
 pub mod format;
+pub mod syslog;
