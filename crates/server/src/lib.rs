@@ -20,4 +20,5 @@ pub mod limit;
 pub mod log; // 7: logs
 pub mod rewrite;
 
+pub mod site; // what the process layer runs
 pub mod worker; // a network thread

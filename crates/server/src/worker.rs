@@ -1,36 +1,140 @@
-//! One network thread: a current-thread runtime whose passes over its tasks are the turns of `http::thread`.
+//! The network threads of the worker process. Each is a current-thread runtime whose passes over its tasks are the turns of
+//! `http::thread`; a connection lives and dies on one of them.
 
-use crate::config::{Config, Generation};
+use crate::config::{Config, Generation, InForce};
 use crate::http::thread;
 use crate::listen::accept::{self, Shared, ThreadState};
+use crate::process::Listener;
 use std::future::Future;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use sys::address::SocketAddress;
-use tokio::task::LocalSet;
+use std::thread::JoinHandle;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::{AbortHandle, LocalSet};
 
-/// Serves `sockets` with `config` on this thread.
-pub fn run(config: Arc<Config>, sockets: Vec<(SocketAddress, OwnedFd)>) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let local = LocalSet::new();
-    let state = Rc::new(ThreadState::new(Rc::new(Generation { config })));
-    thread::begin_turn();
-    for (address, socket) in sockets {
-        let shared = Rc::new(Shared {
-            thread: Rc::clone(&state),
-            address,
-        });
-        local.spawn_local(accept::run(socket, shared));
+/// Threads for cold disk reads, beside each network thread.
+const BLOCKING_THREADS: usize = 8;
+
+/// What a thread is told.
+pub enum Command {
+    /// Serve this from now on.
+    Replace { config: Arc<Config>, in_force: Arc<InForce>, listeners: Vec<Arc<Listener>> },
+    /// Accept nothing new and end with the last connection.
+    Quit { finished: Box<dyn FnOnce() + Send> },
+    /// End now.
+    Stop,
+}
+
+/// A network thread, seen from the worker's main thread.
+pub struct Worker {
+    commands: UnboundedSender<Command>,
+    thread: JoinHandle<()>,
+}
+
+/// What a thread begins with.
+pub struct Begin {
+    /// Its number, from 0, and how many there are.
+    pub index: usize,
+    pub count: usize,
+    pub config: Arc<Config>,
+    pub in_force: Arc<InForce>,
+    pub listeners: Vec<Arc<Listener>>,
+}
+
+impl Worker {
+    /// Starts a thread; it accepts when this returns.
+    pub fn spawn(begin: Begin) -> io::Result<Worker> {
+        let (commands, receiver) = unbounded_channel();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(BLOCKING_THREADS)
+            .build()?;
+        let name = format!("worker {}", begin.index);
+        let thread = std::thread::Builder::new().name(name).spawn(move || {
+            let local = LocalSet::new();
+            thread::begin_turn();
+            local.spawn_local(serve(begin, receiver));
+            let mut local = pin!(local);
+            runtime.block_on(std::future::poll_fn(|context| {
+                thread::begin_turn();
+                local.as_mut().poll(context)
+            }));
+            runtime.shutdown_background();
+        })?;
+        Ok(Worker { commands, thread })
     }
-    let mut local = pin!(local);
-    runtime.block_on(std::future::poll_fn(|context| {
-        thread::begin_turn();
-        local.as_mut().poll(context)
-    }));
-    Ok(())
+
+    /// Tells the thread something; one that has ended needs no telling.
+    pub fn tell(&self, command: Command) {
+        let _ended = self.commands.send(command);
+    }
+
+    /// Waits for the thread's end.
+    pub fn join(self) {
+        let _panicked = self.thread.join();
+    }
+}
+
+/// A listening socket of this thread, while its accept loop runs.
+struct Accepting {
+    listener: Arc<Listener>,
+    loops: Vec<AbortHandle>,
+}
+
+/// The sockets that a thread accepts from.
+struct Doors {
+    index: usize,
+    count: usize,
+    state: Rc<ThreadState>,
+    accepting: Vec<Accepting>,
+}
+
+impl Doors {
+    /// Accepts from these listeners and no others; what was open already stays as it is.
+    fn set(&mut self, listeners: Vec<Arc<Listener>>) {
+        self.accepting.retain(|open| {
+            let stays = listeners.iter().any(|listener| Arc::ptr_eq(listener, &open.listener));
+            if !stays {
+                open.loops.iter().for_each(AbortHandle::abort);
+            }
+            stays
+        });
+        for listener in listeners {
+            if self.accepting.iter().any(|open| Arc::ptr_eq(&open.listener, &listener)) {
+                continue;
+            }
+            let sockets = listener.for_thread(self.index, self.count);
+            let loops = sockets.into_iter().filter_map(|socket| {
+                let socket = socket.try_clone_to_owned().ok()?;
+                let shared = Rc::new(Shared { thread: Rc::clone(&self.state), address: listener.spec.address.clone() });
+                Some(tokio::task::spawn_local(accept::run(socket, shared)).abort_handle())
+            });
+            let loops = loops.collect();
+            self.accepting.push(Accepting { listener, loops });
+        }
+    }
+}
+
+async fn serve(begin: Begin, mut commands: UnboundedReceiver<Command>) {
+    let generation = Generation { config: begin.config, in_force: begin.in_force };
+    let state = Rc::new(ThreadState::new(Rc::new(generation)));
+    let mut doors = Doors { index: begin.index, count: begin.count, state: Rc::clone(&state), accepting: Vec::new() };
+    doors.set(begin.listeners);
+    while let Some(command) = commands.recv().await {
+        match command {
+            Command::Replace { config, in_force, listeners } => {
+                doors.set(listeners);
+                state.replace(Rc::new(Generation { config, in_force }));
+            }
+            Command::Quit { finished } => {
+                doors.set(Vec::new());
+                state.shut_down();
+                state.all_ended().await;
+                finished();
+            }
+            Command::Stop => break,
+        }
+    }
 }

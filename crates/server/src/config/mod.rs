@@ -14,12 +14,40 @@ pub use build::Paths;
 pub use model::Config;
 
 use conf::{Source, Tree};
+use crate::process::Notifier;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A configuration in force on one thread; requests hold on to the one they began with.
-#[derive(Debug)]
 pub struct Generation {
     pub config: Arc<Config>,
+    pub in_force: Arc<InForce>,
+}
+
+/// Shared by all threads' holds on one configuration: tells when the last of them lets go of one that was replaced.
+pub struct InForce {
+    notifier: Notifier,
+    retired: AtomicBool,
+}
+
+impl InForce {
+    #[must_use]
+    pub fn new(notifier: Notifier) -> InForce {
+        InForce { notifier, retired: AtomicBool::new(false) }
+    }
+
+    /// Another configuration has taken this one's place.
+    pub fn retire(self: Arc<Self>) {
+        self.retired.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for InForce {
+    fn drop(&mut self) {
+        if *self.retired.get_mut() {
+            self.notifier.drained();
+        }
+    }
 }
 
 /// What came of reading a configuration: the warnings stand in `Config`, or there is one error as nginx has it.

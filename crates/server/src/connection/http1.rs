@@ -9,7 +9,7 @@ use super::writer;
 use crate::config::Generation;
 use crate::http::request::{Buffers, Connection, Incoming};
 use crate::http::{Request, Response, thread};
-use crate::listen::accept::Shared;
+use crate::listen::accept::{Place, Shared};
 use crate::{log, pipeline};
 use std::cell::RefCell;
 use std::io;
@@ -38,8 +38,7 @@ pub struct Http1 {
     pub pending: Vec<u8>,
     pub info: Rc<Connection>,
     pub shared: Rc<Shared>,
-    /// The last read was woken by readiness that the current turn began with.
-    woken: bool,
+    place: Place,
     /// A read has said "nothing there" before.
     waited: bool,
 }
@@ -50,9 +49,9 @@ enum HeadRead {
     Request(Box<Request>),
     Refused(Box<Request>, HeadError),
     Closed,
-    TimedOut {
-        partial: bool,
-    },
+    TimedOut { partial: bool },
+    /// Nothing came yet, and another configuration is in force now.
+    Stale,
 }
 
 thread_local! {
@@ -95,14 +94,14 @@ fn recycle(mut request: Box<Request>) {
 
 impl Http1 {
     #[must_use]
-    pub fn new(stream: Stream, info: Rc<Connection>, shared: Rc<Shared>) -> Http1 {
+    pub fn new(stream: Stream, info: Rc<Connection>, shared: Rc<Shared>, place: Place) -> Http1 {
         Http1 {
             stream,
             timer: Timer::default(),
             pending: Vec::new(),
             info,
             shared,
-            woken: false,
+            place,
             waited: false,
         }
     }
@@ -126,6 +125,7 @@ impl Http1 {
                 .await;
             let next = match read {
                 HeadRead::Closed => return,
+                HeadRead::Stale => continue,
                 HeadRead::TimedOut { partial: false } => return,
                 HeadRead::TimedOut { partial: true } => {
                     let request = new_request(&generation, &self.info, thread::monotonic_ms());
@@ -159,7 +159,6 @@ impl Http1 {
         let mut started_ms = None;
         let mut parser: Option<Box<Parser>> = None;
         if !self.pending.is_empty() {
-            self.woken = false;
             started_ms = Some(thread::monotonic_ms());
             let mut fresh = Box::new(Parser::new());
             match fresh.parse(&self.pending, limits) {
@@ -191,8 +190,14 @@ impl Http1 {
                     }
                 }
             }
-            if started_ms.is_none() && !first && self.shared.is_closing(context) {
-                return Poll::Ready(HeadRead::Closed);
+            if started_ms.is_none() {
+                if self.shared.is_shutting_down() {
+                    return Poll::Ready(HeadRead::Closed);
+                }
+                if !self.shared.is_current(generation) {
+                    return Poll::Ready(HeadRead::Stale);
+                }
+                self.place.leave_waker(context);
             }
             match self.timer.poll_expired(context) {
                 Poll::Ready(()) => Poll::Ready(HeadRead::TimedOut {

@@ -5,6 +5,7 @@ use crate::connection::http1::Http1;
 use crate::connection::stream::Stream;
 use crate::http::request::Connection;
 use crate::http::thread;
+use crate::log;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use sys::address::SocketAddress;
 use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Notify;
 
 /// Serial numbers of connections, over all threads.
 static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
@@ -21,8 +23,21 @@ static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 pub struct ThreadState {
     generation: RefCell<Rc<Generation>>,
     shutting_down: Cell<bool>,
-    pub active: Cell<u64>,
-    idle: RefCell<Vec<Waker>>,
+    connections: RefCell<Connections>,
+    ended: Notify,
+}
+
+/// The open connections by place; each leaves its waker while it is idle.
+#[derive(Default)]
+struct Connections {
+    wakers: Vec<Option<Waker>>,
+    free: Vec<usize>,
+}
+
+impl Connections {
+    fn open(&self) -> usize {
+        self.wakers.len() - self.free.len()
+    }
 }
 
 impl ThreadState {
@@ -31,8 +46,8 @@ impl ThreadState {
         ThreadState {
             generation: RefCell::new(generation),
             shutting_down: Cell::new(false),
-            active: Cell::new(0),
-            idle: RefCell::default(),
+            connections: RefCell::default(),
+            ended: Notify::new(),
         }
     }
 
@@ -48,9 +63,58 @@ impl ThreadState {
         self.wake_idle();
     }
 
+    /// Waits until no connection is open.
+    pub async fn all_ended(&self) {
+        while self.connections.borrow().open() > 0 {
+            self.ended.notified().await;
+        }
+    }
+
     fn wake_idle(&self) {
-        for waker in self.idle.take() {
-            waker.wake();
+        let wakers: Vec<Waker> = self.connections.borrow().wakers.iter().flatten().cloned().collect();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn is_full(&self) -> bool {
+        let limit = self.generation.borrow().config.main.worker_connections;
+        self.connections.borrow().open() as u64 >= limit
+    }
+}
+
+/// An open connection's place among the thread's.
+pub struct Place {
+    thread: Rc<ThreadState>,
+    index: usize,
+}
+
+impl Place {
+    fn take(thread: &Rc<ThreadState>) -> Place {
+        let mut connections = thread.connections.borrow_mut();
+        let index = connections.free.pop().unwrap_or_else(|| {
+            connections.wakers.push(None);
+            connections.wakers.len() - 1
+        });
+        Place { thread: Rc::clone(thread), index }
+    }
+
+    /// Leaves the waker of an idle connection, so that it hears of a shutdown or a new configuration. A task has the same
+    /// waker all its life: it is left once.
+    pub fn leave_waker(&self, context: &Context<'_>) {
+        let mut connections = self.thread.connections.borrow_mut();
+        let waker = &mut connections.wakers[self.index];
+        if waker.is_none() {
+            *waker = Some(context.waker().clone());
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut connections = self.thread.connections.borrow_mut();
+        connections.wakers[self.index] = None;
+        connections.free.push(self.index);
+        if connections.open() == 0 {
+            self.thread.ended.notify_one();
         }
     }
 }
@@ -76,26 +140,12 @@ impl Shared {
     /// The listening address's place in a configuration; `None` if it does not listen there any more.
     #[must_use]
     pub fn listener_index(&self, generation: &Generation) -> Option<usize> {
-        generation
-            .config
-            .http
-            .listens
-            .iter()
-            .position(|listener| listener.listen.address == self.address)
+        generation.config.http.listens.iter().position(|listener| listener.listen.address == self.address)
     }
 
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
         self.thread.shutting_down.get()
-    }
-
-    /// For an idle connection: whether it is to close now; if not, it is woken when that changes.
-    pub fn is_closing(&self, context: &Context<'_>) -> bool {
-        if self.is_shutting_down() {
-            return true;
-        }
-        let _ = context;
-        false
     }
 }
 
@@ -137,6 +187,11 @@ pub async fn run(socket: OwnedFd, shared: Rc<Shared>) -> io::Result<()> {
 const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(500);
 
 fn spawn(stream: Stream, remote: SocketAddress, shared: &Rc<Shared>) {
+    if shared.thread.is_full() {
+        let limit = shared.generation().config.main.worker_connections;
+        log::error::write(log::error::Level::Alert, format_args!("{limit} worker_connections are not enough"));
+        return;
+    }
     let info = Connection {
         number: CONNECTIONS.fetch_add(1, Ordering::Relaxed),
         remote,
@@ -146,6 +201,6 @@ fn spawn(stream: Stream, remote: SocketAddress, shared: &Rc<Shared>) {
         started_ms: thread::monotonic_ms(),
         tls: false,
     };
-    let connection = Http1::new(stream, Rc::new(info), Rc::clone(shared));
+    let connection = Http1::new(stream, Rc::new(info), Rc::clone(shared), Place::take(&shared.thread));
     tokio::task::spawn_local(connection.serve());
 }

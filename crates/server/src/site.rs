@@ -1,0 +1,166 @@
+//! The server as the process layer sees it: nginx.conf becomes a plan and a configuration, and network threads serve it.
+
+use crate::config::{self, Config, InForce, Paths};
+use crate::listen::directive::Listen;
+use crate::process::{Diagnostic, Level, ListenSpec, Loaded, Notifier, Plan, Program, Resources, Service, Spawn};
+use crate::worker::{Begin, Command, Worker};
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// nginx.conf and the `-g` text, to be read at the start and at every reload.
+pub struct Site {
+    pub paths: Paths,
+    pub globals: Vec<u8>,
+}
+
+impl Program for Site {
+    type Configuration = Arc<Config>;
+    type Service = Running;
+
+    fn load(&self, source: &dyn conf::Source) -> Result<Loaded<Arc<Config>>, Vec<Diagnostic>> {
+        let emergency = |error: String| vec![Diagnostic::new(Level::Emergency, error)];
+        let (loaded, tree) = config::load(source, &self.paths, &self.globals);
+        let config = loaded.map_err(|error| emergency(error.to_string()))?;
+        let plan = plan(&config, &self.paths).map_err(emergency)?;
+        let warnings = config.warnings.iter().map(|warning| Diagnostic::new(Level::Warning, warning.to_string())).collect();
+        let files = tree.files.into_iter().map(|file| (file.path, file.text)).collect();
+        Ok(Loaded { plan, configuration: Arc::new(config), warnings, files })
+    }
+
+    fn start(&self, spawn: Spawn<'_>, config: Arc<Config>) -> Result<Running, String> {
+        install_logs(&config, spawn.resources);
+        let in_force = Arc::new(InForce::new(spawn.notifier.clone()));
+        let count = spawn.plan.threads;
+        let mut workers = Vec::with_capacity(count);
+        for index in 0..count {
+            let begin = Begin {
+                index,
+                count,
+                config: Arc::clone(&config),
+                in_force: Arc::clone(&in_force),
+                listeners: spawn.resources.listeners.clone(),
+            };
+            workers.push(Worker::spawn(begin).map_err(|error| format!("a worker thread failed to start: {error}"))?);
+        }
+        Ok(Running { workers, config, in_force, notifier: spawn.notifier })
+    }
+}
+
+/// The threads at work.
+pub struct Running {
+    workers: Vec<Worker>,
+    config: Arc<Config>,
+    in_force: Arc<InForce>,
+    notifier: Notifier,
+}
+
+impl Service<Arc<Config>> for Running {
+    fn replace(&mut self, _: &Plan, config: Arc<Config>, resources: &Resources) -> Result<(), String> {
+        install_logs(&config, resources);
+        let in_force = Arc::new(InForce::new(self.notifier.clone()));
+        for worker in &self.workers {
+            worker.tell(Command::Replace {
+                config: Arc::clone(&config),
+                in_force: Arc::clone(&in_force),
+                listeners: resources.listeners.clone(),
+            });
+        }
+        std::mem::replace(&mut self.in_force, in_force).retire();
+        self.config = config;
+        Ok(())
+    }
+
+    fn flush_logs(&mut self) {
+        self.config.logs.flush();
+    }
+
+    fn quit(&mut self) {
+        let left = Arc::new(AtomicUsize::new(self.workers.len()));
+        for worker in &self.workers {
+            let (left, notifier) = (Arc::clone(&left), self.notifier.clone());
+            let finished = Box::new(move || {
+                if left.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    notifier.finished();
+                }
+            });
+            worker.tell(Command::Quit { finished });
+        }
+    }
+
+    fn stop(self) {
+        for worker in &self.workers {
+            worker.tell(Command::Stop);
+        }
+        self.workers.into_iter().for_each(Worker::join);
+        self.config.logs.flush();
+    }
+}
+
+fn install_logs(config: &Config, resources: &Resources) {
+    config.logs.install(|path| resources.logs.file(path).cloned());
+}
+
+/// What the process layer is to open and to be.
+fn plan(config: &Config, _: &Paths) -> Result<Plan, String> {
+    let main = &config.main;
+    let mut plan = Plan::new(main.pid.clone());
+    plan.daemon = main.daemon;
+    plan.master_process = main.master_process;
+    plan.user = match &main.user {
+        Some((user, group)) => Some(find_user(user, group.as_deref())?),
+        None => find_user("nobody", None).ok(),
+    };
+    plan.threads = main.worker_processes;
+    plan.rlimit_nofile = main.rlimit_nofile;
+    plan.rlimit_core = main.rlimit_core;
+    plan.priority = main.priority;
+    plan.working_directory = main.working_directory.clone();
+    for (name, value) in &main.env {
+        plan.environment.retain(|(known, _)| known.as_encoded_bytes() != name.as_bytes());
+        let value = value.as_ref().map(OsString::from).or_else(|| std::env::var_os(name));
+        plan.environment.extend(value.map(|value| (OsString::from(name), value)));
+    }
+    plan.shutdown_timeout = main.shutdown_timeout_ms.map(Duration::from_millis);
+    plan.log_files = config.logs.paths();
+    plan.listen = config.http.listens.iter().map(|listener| listen_spec(&listener.listen)).collect();
+    Ok(plan)
+}
+
+fn find_user(name: &str, group: Option<&str>) -> Result<(sys::user::User, sys::user::Gid), String> {
+    let not_found = |call: &str, name: &str| format!("{call}(\"{name}\") failed");
+    let user = sys::user::user(name).ok().flatten().ok_or_else(|| not_found("getpwnam", name))?;
+    let group = group.unwrap_or(name);
+    let gid = match sys::user::group(group).ok().flatten() {
+        Some(gid) => gid,
+        None if group == name => user.gid,
+        None => return Err(not_found("getgrnam", group)),
+    };
+    Ok((user, gid))
+}
+
+fn listen_spec(listen: &Listen) -> ListenSpec {
+    use sys::listen::{Keepalive, ListenOptions};
+    let mut options = ListenOptions {
+        ipv6_only: listen.ipv6only,
+        deferred_accept: listen.deferred,
+        receive_buffer: listen.rcvbuf.map(|bytes| bytes as usize),
+        send_buffer: listen.sndbuf.map(|bytes| bytes as usize),
+        fast_open: listen.fastopen,
+        ..ListenOptions::default()
+    };
+    if let Some(backlog) = listen.backlog {
+        options.backlog = backlog;
+    }
+    options.keepalive = match listen.so_keepalive {
+        None => Keepalive::System,
+        Some(keepalive) if !keepalive.on => Keepalive::Off,
+        Some(keepalive) => Keepalive::On(sys::socket::Probes {
+            idle: keepalive.idle_s.map(|seconds| Duration::from_secs(seconds.into())),
+            interval: keepalive.interval_s.map(|seconds| Duration::from_secs(seconds.into())),
+            count: keepalive.count,
+        }),
+    };
+    ListenSpec { address: listen.address.clone(), options }
+}
