@@ -2,8 +2,9 @@
 
 use anyhow::{Context, bail};
 use server::config::{self, Paths};
+use server::process::{Action, ErrorTarget, Invocation};
+use server::site::Site;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args_os().skip(1);
@@ -29,24 +30,13 @@ fn main() -> anyhow::Result<()> {
         conf_file,
         error_log: PathBuf::from(config::defaults::ERROR_LOG),
     };
-    let (loaded, _) = config::load(&conf::Disk, &paths, &globals);
-    let config = loaded.map_err(|error| anyhow::anyhow!("[emerg] {error}"))?;
-    config
-        .logs
-        .open_all()
-        .map_err(|error| anyhow::anyhow!("[emerg] {error}"))?;
-    server::log::error::set_process_logs(config.error_log.clone());
-    let mut sockets = Vec::new();
-    for listener in &config.http.listens {
-        let address = listener.listen.address.clone();
-        let options = sys::listen::ListenOptions {
-            reuse_port: true,
-            ..Default::default()
-        };
-        let socket =
-            sys::listen::listen(&address, &options).map_err(|error| anyhow::anyhow!("{error}"))?;
-        sockets.push((address, socket));
-    }
-    server::worker::run(Arc::new(config), sockets)?;
-    Ok(())
+    let invocation = Invocation {
+        configuration: paths.conf_file.clone(),
+        error_log: ErrorTarget::File(paths.error_log.clone()),
+        action: Action::Serve,
+        version: concat!("gannet/", env!("CARGO_PKG_VERSION")),
+        arguments: std::env::args_os().collect(),
+    };
+    let site = Site { paths, globals };
+    std::process::exit(server::process::run(&site, &invocation))
 }

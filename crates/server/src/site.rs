@@ -2,7 +2,9 @@
 
 use crate::config::{self, Config, InForce, Paths};
 use crate::listen::directive::Listen;
-use crate::process::{Diagnostic, Level, ListenSpec, Loaded, Notifier, Plan, Program, Resources, Service, Spawn};
+use crate::process::{
+    Diagnostic, Level, ListenSpec, Loaded, Notifier, Plan, Program, Resources, Service, Spawn,
+};
 use crate::worker::{Begin, Command, Worker};
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -24,9 +26,22 @@ impl Program for Site {
         let (loaded, tree) = config::load(source, &self.paths, &self.globals);
         let config = loaded.map_err(|error| emergency(error.to_string()))?;
         let plan = plan(&config, &self.paths).map_err(emergency)?;
-        let warnings = config.warnings.iter().map(|warning| Diagnostic::new(Level::Warning, warning.to_string())).collect();
-        let files = tree.files.into_iter().map(|file| (file.path, file.text)).collect();
-        Ok(Loaded { plan, configuration: Arc::new(config), warnings, files })
+        let warnings = config
+            .warnings
+            .iter()
+            .map(|warning| Diagnostic::new(Level::Warning, warning.to_string()))
+            .collect();
+        let files = tree
+            .files
+            .into_iter()
+            .map(|file| (file.path, file.text))
+            .collect();
+        Ok(Loaded {
+            plan,
+            configuration: Arc::new(config),
+            warnings,
+            files,
+        })
     }
 
     fn start(&self, spawn: Spawn<'_>, config: Arc<Config>) -> Result<Running, String> {
@@ -42,9 +57,17 @@ impl Program for Site {
                 in_force: Arc::clone(&in_force),
                 listeners: spawn.resources.listeners.clone(),
             };
-            workers.push(Worker::spawn(begin).map_err(|error| format!("a worker thread failed to start: {error}"))?);
+            workers.push(
+                Worker::spawn(begin)
+                    .map_err(|error| format!("a worker thread failed to start: {error}"))?,
+            );
         }
-        Ok(Running { workers, config, in_force, notifier: spawn.notifier })
+        Ok(Running {
+            workers,
+            config,
+            in_force,
+            notifier: spawn.notifier,
+        })
     }
 }
 
@@ -57,7 +80,12 @@ pub struct Running {
 }
 
 impl Service<Arc<Config>> for Running {
-    fn replace(&mut self, _: &Plan, config: Arc<Config>, resources: &Resources) -> Result<(), String> {
+    fn replace(
+        &mut self,
+        _: &Plan,
+        config: Arc<Config>,
+        resources: &Resources,
+    ) -> Result<(), String> {
         install_logs(&config, resources);
         let in_force = Arc::new(InForce::new(self.notifier.clone()));
         for worker in &self.workers {
@@ -99,7 +127,9 @@ impl Service<Arc<Config>> for Running {
 }
 
 fn install_logs(config: &Config, resources: &Resources) {
-    config.logs.install(|path| resources.logs.file(path).cloned());
+    config
+        .logs
+        .install(|path| resources.logs.file(path).cloned());
 }
 
 /// What the process layer is to open and to be.
@@ -118,19 +148,32 @@ fn plan(config: &Config, _: &Paths) -> Result<Plan, String> {
     plan.priority = main.priority;
     plan.working_directory = main.working_directory.clone();
     for (name, value) in &main.env {
-        plan.environment.retain(|(known, _)| known.as_encoded_bytes() != name.as_bytes());
-        let value = value.as_ref().map(OsString::from).or_else(|| std::env::var_os(name));
-        plan.environment.extend(value.map(|value| (OsString::from(name), value)));
+        plan.environment
+            .retain(|(known, _)| known.as_encoded_bytes() != name.as_bytes());
+        let value = value
+            .as_ref()
+            .map(OsString::from)
+            .or_else(|| std::env::var_os(name));
+        plan.environment
+            .extend(value.map(|value| (OsString::from(name), value)));
     }
     plan.shutdown_timeout = main.shutdown_timeout_ms.map(Duration::from_millis);
     plan.log_files = config.logs.paths();
-    plan.listen = config.http.listens.iter().map(|listener| listen_spec(&listener.listen)).collect();
+    plan.listen = config
+        .http
+        .listens
+        .iter()
+        .map(|listener| listen_spec(&listener.listen))
+        .collect();
     Ok(plan)
 }
 
 fn find_user(name: &str, group: Option<&str>) -> Result<(sys::user::User, sys::user::Gid), String> {
     let not_found = |call: &str, name: &str| format!("{call}(\"{name}\") failed");
-    let user = sys::user::user(name).ok().flatten().ok_or_else(|| not_found("getpwnam", name))?;
+    let user = sys::user::user(name)
+        .ok()
+        .flatten()
+        .ok_or_else(|| not_found("getpwnam", name))?;
     let group = group.unwrap_or(name);
     let gid = match sys::user::group(group).ok().flatten() {
         Some(gid) => gid,
@@ -157,10 +200,17 @@ fn listen_spec(listen: &Listen) -> ListenSpec {
         None => Keepalive::System,
         Some(keepalive) if !keepalive.on => Keepalive::Off,
         Some(keepalive) => Keepalive::On(sys::socket::Probes {
-            idle: keepalive.idle_s.map(|seconds| Duration::from_secs(seconds.into())),
-            interval: keepalive.interval_s.map(|seconds| Duration::from_secs(seconds.into())),
+            idle: keepalive
+                .idle_s
+                .map(|seconds| Duration::from_secs(seconds.into())),
+            interval: keepalive
+                .interval_s
+                .map(|seconds| Duration::from_secs(seconds.into())),
             count: keepalive.count,
         }),
     };
-    ListenSpec { address: listen.address.clone(), options }
+    ListenSpec {
+        address: listen.address.clone(),
+        options,
+    }
 }

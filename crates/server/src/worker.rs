@@ -20,7 +20,11 @@ const BLOCKING_THREADS: usize = 8;
 /// What a thread is told.
 pub enum Command {
     /// Serve this from now on.
-    Replace { config: Arc<Config>, in_force: Arc<InForce>, listeners: Vec<Arc<Listener>> },
+    Replace {
+        config: Arc<Config>,
+        in_force: Arc<InForce>,
+        listeners: Vec<Arc<Listener>>,
+    },
     /// Accept nothing new and end with the last connection.
     Quit { finished: Box<dyn FnOnce() + Send> },
     /// End now.
@@ -95,20 +99,29 @@ impl Doors {
     /// Accepts from these listeners and no others; what was open already stays as it is.
     fn set(&mut self, listeners: Vec<Arc<Listener>>) {
         self.accepting.retain(|open| {
-            let stays = listeners.iter().any(|listener| Arc::ptr_eq(listener, &open.listener));
+            let stays = listeners
+                .iter()
+                .any(|listener| Arc::ptr_eq(listener, &open.listener));
             if !stays {
                 open.loops.iter().for_each(AbortHandle::abort);
             }
             stays
         });
         for listener in listeners {
-            if self.accepting.iter().any(|open| Arc::ptr_eq(&open.listener, &listener)) {
+            if self
+                .accepting
+                .iter()
+                .any(|open| Arc::ptr_eq(&open.listener, &listener))
+            {
                 continue;
             }
             let sockets = listener.for_thread(self.index, self.count);
             let loops = sockets.into_iter().filter_map(|socket| {
                 let socket = socket.try_clone_to_owned().ok()?;
-                let shared = Rc::new(Shared { thread: Rc::clone(&self.state), address: listener.spec.address.clone() });
+                let shared = Rc::new(Shared {
+                    thread: Rc::clone(&self.state),
+                    address: listener.spec.address.clone(),
+                });
                 Some(tokio::task::spawn_local(accept::run(socket, shared)).abort_handle())
             });
             let loops = loops.collect();
@@ -118,13 +131,25 @@ impl Doors {
 }
 
 async fn serve(begin: Begin, mut commands: UnboundedReceiver<Command>) {
-    let generation = Generation { config: begin.config, in_force: begin.in_force };
+    let generation = Generation {
+        config: begin.config,
+        in_force: begin.in_force,
+    };
     let state = Rc::new(ThreadState::new(Rc::new(generation)));
-    let mut doors = Doors { index: begin.index, count: begin.count, state: Rc::clone(&state), accepting: Vec::new() };
+    let mut doors = Doors {
+        index: begin.index,
+        count: begin.count,
+        state: Rc::clone(&state),
+        accepting: Vec::new(),
+    };
     doors.set(begin.listeners);
     while let Some(command) = commands.recv().await {
         match command {
-            Command::Replace { config, in_force, listeners } => {
+            Command::Replace {
+                config,
+                in_force,
+                listeners,
+            } => {
                 doors.set(listeners);
                 state.replace(Rc::new(Generation { config, in_force }));
             }

@@ -13,8 +13,8 @@ pub mod setting;
 pub use build::Paths;
 pub use model::Config;
 
-use conf::{Source, Tree};
 use crate::process::Notifier;
+use conf::{Source, Tree};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,7 +33,10 @@ pub struct InForce {
 impl InForce {
     #[must_use]
     pub fn new(notifier: Notifier) -> InForce {
-        InForce { notifier, retired: AtomicBool::new(false) }
+        InForce {
+            notifier,
+            retired: AtomicBool::new(false),
+        }
     }
 
     /// Another configuration has taken this one's place.

@@ -49,7 +49,9 @@ enum HeadRead {
     Request(Box<Request>),
     Refused(Box<Request>, HeadError),
     Closed,
-    TimedOut { partial: bool },
+    TimedOut {
+        partial: bool,
+    },
     /// Nothing came yet, and another configuration is in force now.
     Stale,
 }
@@ -121,7 +123,7 @@ impl Http1 {
                 self.timer.set(settings.timeout_ms);
             }
             let read = self
-                .read_head(&generation, settings.timeout_ms, &limits, first)
+                .read_head(&generation, settings.timeout_ms, &limits)
                 .await;
             let next = match read {
                 HeadRead::Closed => return,
@@ -154,7 +156,6 @@ impl Http1 {
         generation: &Rc<Generation>,
         header_timeout_ms: u64,
         limits: &wire::http1::request::Limits,
-        first: bool,
     ) -> HeadRead {
         let mut started_ms = None;
         let mut parser: Option<Box<Parser>> = None;

@@ -71,7 +71,14 @@ impl ThreadState {
     }
 
     fn wake_idle(&self) {
-        let wakers: Vec<Waker> = self.connections.borrow().wakers.iter().flatten().cloned().collect();
+        let wakers: Vec<Waker> = self
+            .connections
+            .borrow()
+            .wakers
+            .iter()
+            .flatten()
+            .cloned()
+            .collect();
         wakers.into_iter().for_each(Waker::wake);
     }
 
@@ -94,7 +101,10 @@ impl Place {
             connections.wakers.push(None);
             connections.wakers.len() - 1
         });
-        Place { thread: Rc::clone(thread), index }
+        Place {
+            thread: Rc::clone(thread),
+            index,
+        }
     }
 
     /// Leaves the waker of an idle connection, so that it hears of a shutdown or a new configuration. A task has the same
@@ -140,7 +150,12 @@ impl Shared {
     /// The listening address's place in a configuration; `None` if it does not listen there any more.
     #[must_use]
     pub fn listener_index(&self, generation: &Generation) -> Option<usize> {
-        generation.config.http.listens.iter().position(|listener| listener.listen.address == self.address)
+        generation
+            .config
+            .http
+            .listens
+            .iter()
+            .position(|listener| listener.listen.address == self.address)
     }
 
     #[must_use]
@@ -189,7 +204,10 @@ const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(500);
 fn spawn(stream: Stream, remote: SocketAddress, shared: &Rc<Shared>) {
     if shared.thread.is_full() {
         let limit = shared.generation().config.main.worker_connections;
-        log::error::write(log::error::Level::Alert, format_args!("{limit} worker_connections are not enough"));
+        log::error::write(
+            log::error::Level::Alert,
+            format_args!("{limit} worker_connections are not enough"),
+        );
         return;
     }
     let info = Connection {
@@ -201,6 +219,11 @@ fn spawn(stream: Stream, remote: SocketAddress, shared: &Rc<Shared>) {
         started_ms: thread::monotonic_ms(),
         tls: false,
     };
-    let connection = Http1::new(stream, Rc::new(info), Rc::clone(shared), Place::take(&shared.thread));
+    let connection = Http1::new(
+        stream,
+        Rc::new(info),
+        Rc::clone(shared),
+        Place::take(&shared.thread),
+    );
     tokio::task::spawn_local(connection.serve());
 }
