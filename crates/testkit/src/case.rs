@@ -222,7 +222,7 @@ impl Run {
         case: &Case,
         program: &Program,
     ) -> Result<(String, Option<String>), String> {
-        self.write_conf(&configuration::complete(&self.conf))?;
+        self.write_conf(&configuration::complete(&self.conf, program.kind))?;
         let requests = case
             .file("requests")
             .ok_or("the case has neither `requests` nor `configs`")?;
@@ -297,7 +297,7 @@ impl Run {
             let conf = if bare {
                 block.text.clone()
             } else {
-                configuration::complete(&block.text)
+                configuration::complete(&block.text, program.kind)
             };
             let path = self.write_conf(&conf)?;
             let globals = self.fill(configuration::BARE_GLOBALS);
