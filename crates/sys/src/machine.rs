@@ -1,9 +1,9 @@
-//! The machine: its name, its processors, its wall clock.
+//! The machine: its name, its processors, its wall clock, its random bytes.
 
 use std::io;
 use std::mem::MaybeUninit;
 
-use crate::errno::check;
+use crate::errno::{check, retry};
 
 /// The host's name, as `$hostname` shows it.
 pub fn hostname() -> io::Result<String> {
@@ -24,6 +24,20 @@ pub fn cpu_count() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) })
         .unwrap_or(1)
         .max(1)
+}
+
+/// Fills `bytes` from the kernel's random source.
+pub fn random(bytes: &mut [u8]) -> io::Result<()> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let rest = &mut bytes[filled..];
+        filled += retry(|| {
+            // SAFETY: pointer and length describe one live array.
+            let got = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
+            usize::try_from(got).map_err(|_| io::Error::last_os_error())
+        })?;
+    }
+    Ok(())
 }
 
 /// A moment on the wall clock of the machine's time zone.
@@ -82,6 +96,15 @@ mod tests {
         assert_eq!(seconds, i64::from(local.offset).rem_euclid(86_400));
         assert_eq!((local.year, local.month), (2023, 11));
         assert!(local_time(i64::MAX).is_err());
+    }
+
+    #[test]
+    fn random_bytes_fill_the_array_and_differ() {
+        let (mut first, mut second) = ([0; 300], [0; 300]);
+        random(&mut first).unwrap();
+        random(&mut second).unwrap();
+        assert_ne!(first, second);
+        assert!(first[284..].iter().any(|&byte| byte != 0));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Sockets that carry a connection: options, names, what TCP knows of the peer, and the end of the connection.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use crate::address::{Raw, SocketAddress};
@@ -43,6 +43,12 @@ pub fn local_address(socket: impl AsFd) -> io::Result<SocketAddress> {
     })?;
     raw.to_address()
         .ok_or_else(|| io::Error::from_raw_os_error(libc::EAFNOSUPPORT))
+}
+
+/// As [`local_address`], for one who knows the descriptor's number and that its owner keeps it open.
+pub fn local_address_of(descriptor: RawFd) -> io::Result<SocketAddress> {
+    // SAFETY: only asks about the socket; a descriptor that is not open, or is another one, gives an error or that one's name.
+    local_address(unsafe { BorrowedFd::borrow_raw(descriptor) })
 }
 
 /// The peer's address; a UNIX peer has an empty path.
@@ -159,6 +165,12 @@ pub struct TcpInfo {
     pub snd_cwnd: u32,
     /// Bytes.
     pub rcv_space: u32,
+}
+
+/// As [`tcp_info`], for one who knows the descriptor's number and that its owner keeps it open.
+pub fn tcp_info_of(descriptor: RawFd) -> io::Result<TcpInfo> {
+    // SAFETY: only asks about the socket; a descriptor that is not open, or is another one, gives an error or that one's numbers.
+    tcp_info(unsafe { BorrowedFd::borrow_raw(descriptor) })
 }
 
 pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {

@@ -2,7 +2,9 @@
 
 use super::accepted;
 use super::directive::Set;
-use crate::{connection, content, filter, http, limit, listen, log, pipeline, rewrite, routing};
+use crate::{
+    connection, content, filter, http, limit, listen, log, pipeline, rewrite, routing, variables,
+};
 use conf::table::Row;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -16,12 +18,14 @@ pub const TABLES: &[&[Row<Set>]] = &[
     connection::keepalive::DIRECTIVES,
     connection::transmission::DIRECTIVES,
     routing::directive::DIRECTIVES,
+    variables::map::directive::DIRECTIVES,
     rewrite::settings::DIRECTIVES,
     limit::rate::DIRECTIVES,
     http::mime::DIRECTIVES,
     content::static_files::DIRECTIVES,
     content::index::DIRECTIVES,
     content::try_files::DIRECTIVES,
+    content::status::DIRECTIVES,
     filter::not_modified::DIRECTIVES,
     filter::range::DIRECTIVES,
     pipeline::redirect::DIRECTIVES,

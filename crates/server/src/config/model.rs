@@ -2,7 +2,7 @@
 //! features below are the only place where a feature's settings are joined to a block.
 
 use super::build::Frame;
-use super::setting::Complaint;
+use super::setting::{Complaint, Setting};
 use crate::content::Content;
 use crate::routing::{hosts, locations};
 use crate::variables::registry::Variables;
@@ -91,6 +91,8 @@ pub struct RawHttp {
     pub seen: bool,
     pub frame: Option<Box<Frame>>,
     pub log_formats: log::format::RawFormats,
+    pub map_hash_max_size: Setting<u64>,
+    pub map_hash_bucket_size: Setting<u64>,
 }
 
 /// A location, resolved.

@@ -7,6 +7,7 @@ use super::stream::Stream;
 use super::timers::Timer;
 use super::writer;
 use crate::config::Generation;
+use crate::http::counters::{Activity, Open};
 use crate::http::request::{Buffers, Connection, Incoming};
 use crate::http::{Request, Response, thread};
 use crate::listen::accept::{Place, Shared};
@@ -39,6 +40,7 @@ pub struct Http1 {
     pub info: Rc<Connection>,
     pub shared: Rc<Shared>,
     place: Place,
+    counted: Open,
     /// A read has said "nothing there" before.
     waited: bool,
 }
@@ -104,6 +106,7 @@ impl Http1 {
             info,
             shared,
             place,
+            counted: Open::accepted(),
             waited: false,
         }
     }
@@ -122,6 +125,7 @@ impl Http1 {
             if first {
                 self.timer.set(settings.timeout_ms);
             }
+            let pipelined = !self.pending.is_empty();
             let read = self
                 .read_head(&generation, settings.timeout_ms, &limits)
                 .await;
@@ -136,8 +140,12 @@ impl Http1 {
                 HeadRead::Refused(request, error) => {
                     Box::pin(self.refuse(request, listener, error.status())).await
                 }
-                HeadRead::Request(request) => Box::pin(self.exchange(request, listener)).await,
+                HeadRead::Request(mut request) => {
+                    request.pipelined = pipelined;
+                    Box::pin(self.exchange(request, listener)).await
+                }
             };
+            self.counted.set(Activity::Waiting);
             match next {
                 Next::KeepAlive => first = false,
                 Next::Close => return,
@@ -163,7 +171,10 @@ impl Http1 {
             started_ms = Some(thread::monotonic_ms());
             let mut fresh = Box::new(Parser::new());
             match fresh.parse(&self.pending, limits) {
-                Ok(None) => parser = Some(fresh),
+                Ok(None) => {
+                    self.counted.set(Activity::Reading);
+                    parser = Some(fresh);
+                }
                 parsed => {
                     let mut request = new_request(generation, &self.info, thread::monotonic_ms());
                     fresh.exchange_head(&mut request.head);
@@ -182,6 +193,7 @@ impl Http1 {
                     Poll::Ready(None) => {
                         if started_ms.is_none() {
                             started_ms = Some(thread::monotonic_ms());
+                            self.counted.set(Activity::Reading);
                             self.timer.set(header_timeout_ms);
                         }
                     }
@@ -311,6 +323,7 @@ impl Http1 {
     /// Has a request answered and sends the response.
     async fn exchange(&mut self, mut request: Box<Request>, listener: usize) -> Next {
         self.info.requests.set(self.info.requests.get() + 1);
+        self.counted.set(Activity::Writing);
         self.timer.clear();
         if let Err(status) = request_head::prepare(&mut request, listener) {
             return self.refuse_prepared(request, status).await;
@@ -439,6 +452,7 @@ impl Http1 {
     /// Answers a request whose head could not be read, with the settings of the address's default server.
     async fn refuse(&mut self, mut request: Box<Request>, listener: usize, status: u16) -> Next {
         self.info.requests.set(self.info.requests.get() + 1);
+        self.counted.set(Activity::Writing);
         request_head::prepare_refused(&mut request, listener);
         self.refuse_prepared(request, status).await
     }

@@ -3,7 +3,7 @@
 use super::stream::Stream;
 use super::timers::Timer;
 use crate::http::body::{BodyStream, FileRange, Part};
-use crate::http::{Body, Request, Response, status, thread};
+use crate::http::{Body, Request, Response, sent, status, thread};
 use bytes::{Buf, Bytes};
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -66,6 +66,9 @@ pub fn begin(
         head.clear();
         if request.version != Version::Http09 {
             write_head(request, &response, framing, &mut head);
+            if request.generation.config.http.variables.uses_sent {
+                sent::record(request, &response, framing == Framing::Chunked);
+            }
         }
         request.sent.status.set(response.status);
         request.sent.header_bytes.set(head.len() as u64);

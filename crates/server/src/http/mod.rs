@@ -1,10 +1,12 @@
 //! What a request and a response are, independent of the protocol that carried them and of the features that act on them.
 
 pub mod body;
+pub mod counters;
 pub mod interrupt;
 pub mod mime;
 pub mod request;
 pub mod response;
+pub mod sent;
 pub mod status;
 pub mod thread;
 

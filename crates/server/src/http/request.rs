@@ -5,7 +5,7 @@ use crate::config::Generation;
 use crate::config::model::{Location, LocationId, Server, ServerId};
 use crate::variables::registry::{Kind, VariableId};
 use bytes::Bytes;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use sys::address::SocketAddress;
 use wire::http1::chunked::Decoder;
@@ -18,7 +18,10 @@ pub struct Connection {
     /// `$connection`: the serial number.
     pub number: u64,
     pub remote: SocketAddress,
+    /// The address that the server listens on; `local_address` is the one that the client connected to.
     pub local: SocketAddress,
+    /// What the system said of a connection to an unspecified address, once asked.
+    pub exact_local: OnceCell<SocketAddress>,
     /// For TCP_INFO; not owned.
     pub raw_fd: i32,
     /// Requests so far, this one included.
@@ -26,6 +29,20 @@ pub struct Connection {
     /// When the connection was accepted, in the thread's monotonic milliseconds.
     pub started_ms: u64,
     pub tls: bool,
+}
+
+impl Connection {
+    /// The address that the client connected to. Behind a listening socket without an address of its own the system
+    /// is asked, once.
+    #[must_use]
+    pub fn local_address(&self) -> &SocketAddress {
+        match self.local.ip() {
+            Some(ip) if ip.is_unspecified() => self.exact_local.get_or_init(|| {
+                sys::socket::local_address_of(self.raw_fd).unwrap_or_else(|_| self.local.clone())
+            }),
+            _ => &self.local,
+        }
+    }
 }
 
 /// A request body as far as it was read.
@@ -57,8 +74,10 @@ pub enum Incoming {
 #[derive(Debug, Default)]
 pub struct Sent {
     pub status: Cell<u16>,
-    /// The head as written, for `$sent_http_…`.
-    pub head: RefCell<Vec<u8>>,
+    /// The fields as lines, for `$sent_http_…`; kept only if the configuration uses such a variable.
+    pub fields: RefCell<Vec<u8>>,
+    /// The trailer fields, for `$sent_trailer_…`; kept as `fields` are.
+    pub trailers: RefCell<Vec<(Bytes, Bytes)>>,
     pub header_bytes: Cell<u64>,
     /// All bytes sent for this request, head included.
     pub bytes: Cell<u64>,
@@ -133,6 +152,8 @@ pub struct Request {
     pub content_length: Option<u64>,
     pub chunked: bool,
     pub keep_alive: bool,
+    /// Its first bytes came together with the request before it.
+    pub pipelined: bool,
     /// The bytes of the head were there before this turn of the event loop began, so that whatever was checked in this
     /// turn was checked after the client sent the request.
     pub read_with_turn: bool,
@@ -183,6 +204,7 @@ impl Request {
             content_length: None,
             chunked: false,
             keep_alive: false,
+            pipelined: false,
             read_with_turn: false,
             limit_rate: Cell::new(None),
             error_status: None,
@@ -270,14 +292,11 @@ impl Request {
         match &self.generation.config.http.variables.kinds[id.0 as usize] {
             Kind::Builtin(evaluate) => evaluate(self, out),
             Kind::Prefixed(evaluate, suffix) => evaluate(self, suffix, out),
-            Kind::Assigned => match self.slots.borrow().get(id.0 as usize) {
-                Some(Slot::Value(value)) => {
-                    out.extend_from_slice(value);
-                    true
-                }
-                _ => false,
+            Kind::Assigned => self.append_slot(id, out).unwrap_or(false),
+            Kind::Map(map) => match self.append_slot(id, out) {
+                Some(found) => found,
+                None => map.append(id, self, out),
             },
-            Kind::Map(map) => map.append(id, self, out),
         }
     }
 
@@ -289,6 +308,18 @@ impl Request {
             slots.resize(index + 1, Slot::Unset);
         }
         slots[index] = slot;
+    }
+
+    /// Appends the kept value; `None` if there is none, false if it was kept that the variable has no value.
+    fn append_slot(&self, id: VariableId, out: &mut Vec<u8>) -> Option<bool> {
+        match self.slots.borrow().get(id.0 as usize) {
+            Some(Slot::Value(value)) => {
+                out.extend_from_slice(value);
+                Some(true)
+            }
+            Some(Slot::NotFound) => Some(false),
+            Some(Slot::Unset) | None => None,
+        }
     }
 
     /// The kept value of a variable.

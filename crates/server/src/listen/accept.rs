@@ -214,6 +214,7 @@ fn spawn(stream: Stream, remote: SocketAddress, shared: &Rc<Shared>) {
         number: CONNECTIONS.fetch_add(1, Ordering::Relaxed),
         remote,
         local: shared.address.clone(),
+        exact_local: Default::default(),
         raw_fd: stream.as_fd().as_raw_fd(),
         requests: Cell::new(0),
         started_ms: thread::monotonic_ms(),

@@ -102,7 +102,7 @@ fn append_server_name(request: &Request, out: &mut Vec<u8>) {
     let name = &request.server().name;
     if !name.is_empty() {
         out.extend_from_slice(name);
-    } else if let Some(address) = request.connection.local.ip() {
+    } else if let Some(address) = request.connection.local_address().ip() {
         let text = match address {
             std::net::IpAddr::V4(address) => address.to_string(),
             std::net::IpAddr::V6(address) => format!("[{address}]"),

@@ -18,6 +18,7 @@ pub enum Kind {
     Prefixed(EvaluateSuffix, Box<[u8]>),
     /// Assigned by `set` or by a pattern's named capture; the request keeps the value.
     Assigned,
+    /// Worked out by a map; a value that the request keeps goes before it.
     Map(Box<Map>),
 }
 
@@ -48,32 +49,30 @@ impl Registry {
         id
     }
 
-    /// Defines a variable that requests assign; a built-in name that cannot be assigned is nginx's "duplicate variable".
+    /// Defines a variable that requests assign.
     pub fn assigned(&mut self, name: &[u8]) -> Result<VariableId, Complaint> {
-        if builtin::find(&name.to_ascii_lowercase()).is_some() && !builtin::is_assignable(name) {
-            return Err(format!(
-                "the duplicate \"{}\" variable",
-                String::from_utf8_lossy(name)
-            )
-            .into());
-        }
-        let id = self.reference(name);
+        let id = self.define(name)?;
         self.definitions.entry(id).or_insert(Definition::Assigned);
         Ok(id)
     }
 
-    /// Defines a variable worked out by a map.
+    /// Defines a variable worked out by a map. As in nginx, a later definition takes the place of an earlier one.
     pub fn map(&mut self, name: &[u8], map: Map) -> Result<VariableId, Complaint> {
-        if builtin::find(&name.to_ascii_lowercase()).is_some() {
-            return Err(format!(
+        let id = self.define(name)?;
+        self.definitions.insert(id, Definition::Map(Box::new(map)));
+        Ok(id)
+    }
+
+    /// The number of a name that the configuration defines; one that is built in is nginx's "duplicate variable".
+    pub fn define(&mut self, name: &[u8]) -> Result<VariableId, Complaint> {
+        match builtin::is_assignable(&name.to_ascii_lowercase()) {
+            true => Ok(self.reference(name)),
+            false => Err(format!(
                 "the duplicate \"{}\" variable",
                 String::from_utf8_lossy(name)
             )
-            .into());
+            .into()),
         }
-        let id = self.reference(name);
-        self.definitions.insert(id, Definition::Map(Box::new(map)));
-        Ok(id)
     }
 
     /// The table for serving; a name that nobody defines is an error without a position, as in nginx.
@@ -83,8 +82,8 @@ impl Registry {
             let kind = match self.definitions.remove(&VariableId(index as u32)) {
                 Some(Definition::Map(map)) => Kind::Map(map),
                 Some(Definition::Assigned) => match builtin::find(name) {
-                    Some(kind) => kind,
-                    None => Kind::Assigned,
+                    Some(kind) if builtin::is_assigned_to_request(name) => kind,
+                    _ => Kind::Assigned,
                 },
                 None => builtin::find(name).ok_or_else(|| {
                     Complaint::bare(format!(
@@ -95,8 +94,13 @@ impl Registry {
             };
             kinds.push(kind);
         }
+        let uses_sent = self
+            .names
+            .iter()
+            .any(|name| builtin::needs_sent_fields(name));
         Ok(Variables {
             kinds,
+            uses_sent,
             names: self.names,
         })
     }
@@ -106,5 +110,46 @@ impl Registry {
 #[derive(Debug, Default)]
 pub struct Variables {
     pub kinds: Vec<Kind>,
+    /// Some template uses `$sent_http_…` or `$sent_trailer_…`, so that the fields of responses are recorded.
+    pub uses_sent: bool,
     pub names: Vec<Box<[u8]>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_numbered_once_and_in_any_case() {
+        let mut registry = Registry::default();
+        let id = registry.reference(b"Host");
+        assert_eq!(registry.reference(b"host"), id);
+        assert_ne!(registry.reference(b"uri"), id);
+        let variables = registry.finish().expect("both are built in");
+        assert!(matches!(variables.kinds[0], Kind::Builtin(_)));
+        assert!(!variables.uses_sent);
+    }
+
+    #[test]
+    fn built_in_names_are_taken_and_others_must_be_defined() {
+        let mut registry = Registry::default();
+        let complaint = registry.assigned(b"URI").expect_err("built in");
+        assert_eq!(complaint.text, "the duplicate \"URI\" variable");
+        assert!(registry.assigned(b"http_x").is_ok());
+        registry.reference(b"Nobody");
+        let complaint = registry.finish().expect_err("never defined");
+        assert_eq!(complaint.text, "unknown \"nobody\" variable");
+    }
+
+    #[test]
+    fn assigning_to_a_prefixed_name_hides_the_built_in_one() {
+        let mut registry = Registry::default();
+        registry.assigned(b"http_x").expect("free");
+        registry.assigned(b"args").expect("free");
+        registry.reference(b"sent_http_x");
+        let variables = registry.finish().expect("all are known");
+        assert!(matches!(variables.kinds[0], Kind::Assigned));
+        assert!(matches!(variables.kinds[1], Kind::Builtin(_)));
+        assert!(variables.uses_sent);
+    }
 }

@@ -44,6 +44,8 @@ impl Template {
         Ok(Template { parts })
     }
 
+    /// What stands after a `$`, and the rest of the text. As in nginx, `$1x` is the first capture and an `x`, and
+    /// `${1}` is a variable of that name.
     fn variable<'t>(
         text: &'t [u8],
         registry: &mut Registry,
@@ -51,25 +53,26 @@ impl Template {
         if let Some(&digit @ b'1'..=b'9') = text.first() {
             return Ok((Part::Capture(usize::from(digit - b'0')), &text[1..]));
         }
-        let (name, rest) = if text.first() == Some(&b'{') {
-            let inner = &text[1..];
-            let end = inner.iter().position(|&byte| byte == b'}').ok_or_else(|| {
-                format!(
-                    "the closing bracket in \"{}\" variable is missing",
-                    String::from_utf8_lossy(inner)
-                )
-            })?;
-            if let [digit @ b'1'..=b'9'] = &inner[..end] {
-                return Ok((Part::Capture(usize::from(digit - b'0')), &inner[end + 1..]));
-            }
-            (&inner[..end], &inner[end + 1..])
-        } else {
-            let end = text
-                .iter()
-                .position(|&byte| !(byte.is_ascii_alphanumeric() || byte == b'_'))
-                .unwrap_or(text.len());
-            text.split_at(end)
-        };
+        let bracketed = text.strip_prefix(b"{");
+        let text = bracketed.unwrap_or(text);
+        let end = text
+            .iter()
+            .position(|&byte| !(byte.is_ascii_alphanumeric() || byte == b'_'))
+            .unwrap_or(text.len());
+        let (name, mut rest) = text.split_at(end);
+        if bracketed.is_some() {
+            rest = match (rest.strip_prefix(b"}"), text.is_empty()) {
+                (Some(rest), _) => rest,
+                (None, true) => return Err("invalid variable name".into()),
+                (None, false) => {
+                    return Err(format!(
+                        "the closing bracket in \"{}\" variable is missing",
+                        String::from_utf8_lossy(name)
+                    )
+                    .into());
+                }
+            };
+        }
         if name.is_empty() {
             return Err("invalid variable name".into());
         }
@@ -135,5 +138,50 @@ impl Template {
         let mut out = Vec::new();
         self.append(request, &mut out);
         Bytes::from(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_nginx_s() {
+        const INVALID: &str = "invalid variable name";
+        for (text, expected) in [
+            ("$", INVALID),
+            ("a$", INVALID),
+            ("$$", INVALID),
+            ("${", INVALID),
+            ("${}", INVALID),
+            ("$-", INVALID),
+            ("${a", "the closing bracket in \"a\" variable is missing"),
+            ("${a-b}", "the closing bracket in \"a\" variable is missing"),
+        ] {
+            let complaint = Template::compile(text.as_bytes(), &mut Registry::default())
+                .expect_err("the text is wrong");
+            assert_eq!(complaint.text, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn parts_are_found() {
+        let mut registry = Registry::default();
+        let compile = |text: &str, registry: &mut Registry| {
+            Template::compile(text.as_bytes(), registry).expect("the text is right")
+        };
+        let template = compile("a${host}b$1c$uri_x", &mut registry);
+        assert!(template.uses_captures() && template.constant().is_none());
+        assert_eq!(template.parts.len(), 6);
+        assert_eq!(
+            compile("plain", &mut registry).constant(),
+            Some(Bytes::from_static(b"plain"))
+        );
+        assert_eq!(
+            compile("${host}", &mut registry).single_variable(),
+            Some(registry.reference(b"host"))
+        );
+        registry.reference(b"uri_x");
+        assert_eq!(registry.reference(b"fresh"), VariableId(2));
     }
 }

@@ -1,0 +1,68 @@
+//! The fields of the response, kept for `$sent_http_NAME` where a configuration uses such a variable.
+
+use super::{Request, Response};
+use std::io::Write;
+
+/// Notes the fields as they stand. The headers filter does so before it evaluates its values, the protocol when it
+/// has written the head, with `chunked` as it decided.
+pub fn record(request: &Request, response: &Response, chunked: bool) {
+    let mut fields = request.sent.fields.borrow_mut();
+    fields.clear();
+    let mut line = |name: &str, value: &[&[u8]]| {
+        fields.extend_from_slice(name.as_bytes());
+        fields.extend_from_slice(b": ");
+        for part in value {
+            fields.extend_from_slice(part);
+        }
+        fields.extend_from_slice(b"\r\n");
+    };
+    if let Some(kind) = &response.content_type {
+        match &response.charset {
+            Some(charset) => line("Content-Type", &[kind, b"; charset=", charset]),
+            None => line("Content-Type", &[kind]),
+        }
+    }
+    if let Some(length) = response.content_length {
+        line("Content-Length", &[length.to_string().as_bytes()]);
+    }
+    if let Some(modified) = &response.last_modified {
+        line("Last-Modified", &[&modified.text]);
+    }
+    if let Some(location) = &response.location {
+        line("Location", &[location]);
+    }
+    if chunked {
+        line("Transfer-Encoding", &[b"chunked"]);
+    }
+    line("Connection", &[connection(request, response)]);
+    if let Some(etag) = &response.etag {
+        line("ETag", &[etag]);
+    }
+    let settings = &request.location().settings.keepalive;
+    if let (true, Some(seconds)) = (request.keep_alive, settings.header_seconds) {
+        // Writing to memory does not fail.
+        let _ = write!(fields, "Keep-Alive: timeout={seconds}\r\n");
+    }
+    response.headers.write_to(&mut fields);
+    if chunked {
+        let mut trailers = request.sent.trailers.borrow_mut();
+        trailers.clone_from(&response.trailers);
+    }
+}
+
+fn connection(request: &Request, response: &Response) -> &'static [u8] {
+    match (response.status, request.keep_alive) {
+        (101, _) => b"upgrade",
+        (_, true) => b"keep-alive",
+        (_, false) => b"close",
+    }
+}
+
+/// The recorded fields, in order.
+pub fn lines(recorded: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    recorded.split(|&byte| byte == b'\n').filter_map(|line| {
+        let line = line.strip_suffix(b"\r")?;
+        let colon = memchr::memchr(b':', line)?;
+        Some((&line[..colon], line.get(colon + 2..).unwrap_or_default()))
+    })
+}

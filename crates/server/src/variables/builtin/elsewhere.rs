@@ -1,0 +1,68 @@
+//! Variables of features that a request has not passed: no upstream, no TLS, no limit, no proxy protocol. nginx gives
+//! them no value then, so that a log format may name them all. A feature that fills one takes its row from here.
+
+use super::{Evaluate, Fixed, Prefixed};
+
+const NOT_FOUND: Evaluate = |_, _| false;
+const EMPTY: Evaluate = |_, _| true;
+
+pub const FIXED: &[Fixed] = &[
+    ("fastcgi_path_info", EMPTY),
+    ("gzip_ratio", NOT_FOUND),
+    ("http2", EMPTY),
+    ("http3", EMPTY),
+    ("limit_conn_status", NOT_FOUND),
+    ("limit_req_status", NOT_FOUND),
+    ("proxy_host", NOT_FOUND),
+    ("proxy_port", NOT_FOUND),
+    ("proxy_protocol_addr", NOT_FOUND),
+    ("proxy_protocol_port", NOT_FOUND),
+    ("proxy_protocol_server_addr", NOT_FOUND),
+    ("proxy_protocol_server_port", NOT_FOUND),
+    ("ssl_alpn_protocol", NOT_FOUND),
+    ("ssl_cipher", NOT_FOUND),
+    ("ssl_ciphers", NOT_FOUND),
+    ("ssl_client_cert", NOT_FOUND),
+    ("ssl_client_escaped_cert", NOT_FOUND),
+    ("ssl_client_fingerprint", NOT_FOUND),
+    ("ssl_client_i_dn", NOT_FOUND),
+    ("ssl_client_i_dn_legacy", NOT_FOUND),
+    ("ssl_client_raw_cert", NOT_FOUND),
+    ("ssl_client_s_dn", NOT_FOUND),
+    ("ssl_client_s_dn_legacy", NOT_FOUND),
+    ("ssl_client_serial", NOT_FOUND),
+    ("ssl_client_sigalg", NOT_FOUND),
+    ("ssl_client_v_end", NOT_FOUND),
+    ("ssl_client_v_remain", NOT_FOUND),
+    ("ssl_client_v_start", NOT_FOUND),
+    ("ssl_client_verify", NOT_FOUND),
+    ("ssl_curve", NOT_FOUND),
+    ("ssl_curves", NOT_FOUND),
+    ("ssl_early_data", NOT_FOUND),
+    ("ssl_ech_outer_server_name", NOT_FOUND),
+    ("ssl_ech_status", NOT_FOUND),
+    ("ssl_protocol", NOT_FOUND),
+    ("ssl_server_name", NOT_FOUND),
+    ("ssl_session_id", NOT_FOUND),
+    ("ssl_session_reused", NOT_FOUND),
+    ("ssl_sigalg", NOT_FOUND),
+    ("ssl_sigalgs", NOT_FOUND),
+    ("upstream_addr", NOT_FOUND),
+    ("upstream_bytes_received", NOT_FOUND),
+    ("upstream_bytes_sent", NOT_FOUND),
+    ("upstream_cache_etag", NOT_FOUND),
+    ("upstream_cache_last_modified", NOT_FOUND),
+    ("upstream_cache_status", NOT_FOUND),
+    ("upstream_connect_time", NOT_FOUND),
+    ("upstream_header_time", NOT_FOUND),
+    ("upstream_response_length", NOT_FOUND),
+    ("upstream_response_time", NOT_FOUND),
+    ("upstream_status", NOT_FOUND),
+];
+
+pub const PREFIXED: &[Prefixed] = &[
+    ("proxy_protocol_tlv_", |_, _, _| false),
+    ("upstream_cookie_", |_, _, _| false),
+    ("upstream_http_", |_, _, _| false),
+    ("upstream_trailer_", |_, _, _| false),
+];

@@ -1,0 +1,111 @@
+//! Variables of what was sent, or is about to be: status, bytes, fields.
+
+use super::{Fixed, Prefixed, append, append_joined, append_number, names_field};
+use crate::http::{Request, sent};
+use wire::http1::Version;
+
+pub const FIXED: &[Fixed] = &[
+    ("status", status),
+    ("bytes_sent", |request, out| {
+        append_number(request.sent.bytes.get(), out)
+    }),
+    ("body_bytes_sent", |request, out| {
+        let (all, head) = (request.sent.bytes.get(), request.sent.header_bytes.get());
+        append_number(all.saturating_sub(head), out)
+    }),
+    ("request_completion", |request, out| {
+        let ok: &[u8] = if request.sent.complete.get() {
+            b"OK"
+        } else {
+            b""
+        };
+        append(Some(ok), out)
+    }),
+    ("limit_rate", limit_rate),
+    // These names stand by themselves, so that a configuration may not define them.
+    ("sent_http_content_type", |request, out| {
+        sent_field(request, b"content_type", out)
+    }),
+    ("sent_http_content_length", |request, out| {
+        sent_field(request, b"content_length", out)
+    }),
+    ("sent_http_location", |request, out| {
+        sent_field(request, b"location", out)
+    }),
+    ("sent_http_last_modified", |request, out| {
+        sent_field(request, b"last_modified", out)
+    }),
+    ("sent_http_connection", |request, out| {
+        let value: &[u8] = match (request.sent.status.get(), request.keep_alive) {
+            (101, _) => b"upgrade",
+            (_, true) => b"keep-alive",
+            (_, false) => b"close",
+        };
+        append(Some(value), out)
+    }),
+    ("sent_http_keep_alive", |request, out| {
+        sent_field(request, b"keep_alive", out)
+    }),
+    ("sent_http_transfer_encoding", |request, out| {
+        sent_field(request, b"transfer_encoding", out)
+    }),
+    ("sent_http_cache_control", |request, out| {
+        sent_field(request, b"cache_control", out)
+    }),
+    ("sent_http_link", |request, out| {
+        sent_field(request, b"link", out)
+    }),
+];
+
+pub const PREFIXED: &[Prefixed] = &[
+    ("sent_http_", sent_field),
+    ("sent_trailer_", |request, suffix, out| {
+        let trailers = request.sent.trailers.borrow();
+        let values = trailers
+            .iter()
+            .filter(|(name, _)| names_field(name, suffix))
+            .map(|(_, value)| &value[..]);
+        append_joined(values, b", ", out)
+    }),
+];
+
+/// Whether a variable of this name needs the sent fields to be recorded.
+#[must_use]
+pub fn needs_sent_fields(name: &[u8]) -> bool {
+    name.starts_with(b"sent_http_") || name.starts_with(b"sent_trailer_")
+}
+
+fn sent_field(request: &Request, suffix: &[u8], out: &mut Vec<u8>) -> bool {
+    let fields = request.sent.fields.borrow();
+    let values = sent::lines(&fields)
+        .filter(|(name, _)| names_field(name, suffix))
+        .map(|(_, value)| value);
+    append_joined(values, b", ", out)
+}
+
+/// Three digits: the error's status where an error page is being made, else the response's, `009` for HTTP/0.9 before
+/// there is one, or `000`.
+fn status(request: &Request, out: &mut Vec<u8>) -> bool {
+    let status = match (request.error_status, request.sent.status.get()) {
+        // nginx's own codes for reasons of a bad request.
+        (Some(494..=497), _) => 400,
+        (Some(status), _) => status,
+        (None, 0) if request.version == Version::Http09 => 9,
+        (None, status) => status,
+    };
+    let digit = |place: u16| b'0' + (status / place % 10) as u8;
+    append(Some(&[digit(100), digit(10), digit(1)]), out)
+}
+
+/// As assigned; once the response is being sent, also as the location has it.
+fn limit_rate(request: &Request, out: &mut Vec<u8>) -> bool {
+    let rate = match request.limit_rate.get() {
+        Some(rate) => rate,
+        None if request.sent.header_bytes.get() > 0 => {
+            let settings = &request.location().settings.limit_rate;
+            settings.rate.evaluate(request)
+        }
+        None => 0,
+    };
+    append_number(rate, out)
+}
