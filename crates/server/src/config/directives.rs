@@ -28,6 +28,7 @@ pub const TABLES: &[&[Row<Set>]] = &[
     content::status::DIRECTIVES,
     filter::not_modified::DIRECTIVES,
     filter::range::DIRECTIVES,
+    filter::headers::DIRECTIVES,
     pipeline::redirect::DIRECTIVES,
     pipeline::error_pages::DIRECTIVES,
     log::error::DIRECTIVES,

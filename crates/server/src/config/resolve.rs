@@ -47,10 +47,11 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Error> {
         ..Resolver::default()
     };
     if let Some(frame) = build.http.frame {
-        let outer = LocationSettings {
+        let mut outer = LocationSettings {
             error_log: error_log.clone(),
             ..LocationSettings::default()
         };
+        outer.static_files.root = crate::content::static_files::Root::built_in(build.paths);
         let settings = frame.location.resolve(&outer);
         let server_settings = frame.server.resolve(&ServerSettings::default());
         for child in frame.children {

@@ -2,6 +2,7 @@
 
 use super::stream::Stream;
 use super::timers::Timer;
+use crate::filter::headers;
 use crate::http::body::{BodyStream, FileRange, Part};
 use crate::http::{Body, Request, Response, sent, status, thread};
 use bytes::{Buf, Bytes};
@@ -72,10 +73,10 @@ pub fn begin(
         }
         request.sent.status.set(response.status);
         request.sent.header_bytes.set(head.len() as u64);
-        let body = if head_only {
-            Body::Empty
-        } else {
-            response.body
+        let body = match response.body {
+            _ if head_only => Body::Empty,
+            body if framing == Framing::Chunked => in_one_chunk(request, body),
+            body => body,
         };
         first_writes(stream, request, &mut head, body, framing)
     })
@@ -257,19 +258,54 @@ impl Pace {
 }
 
 fn framing(request: &Request, response: &Response, head_only: bool) -> Framing {
-    if response.content_length.is_some() {
+    let bodyless = matches!(response.status, 204 | 304 | 100..=199);
+    let known = response.content_length.is_some();
+    if known && (!response.expects_trailers || bodyless) {
         return Framing::Length;
     }
-    if matches!(response.status, 204 | 304 | 100..=199) {
+    if bodyless {
         return Framing::None;
     }
     let chunked =
         request.location().settings.transmission.chunked && request.version >= Version::Http11;
+    if known && !chunked {
+        return Framing::Length;
+    }
     match (chunked, head_only) {
         (true, _) => Framing::Chunked,
         (false, true) => Framing::None,
         (false, false) => Framing::UntilClose,
     }
+}
+
+/// A body of known length as one chunk with the trailer fields after it; a stream is chunked while it is sent.
+fn in_one_chunk(request: &Request, body: Body) -> Body {
+    let length = match body.length() {
+        Some(length) => length,
+        None => return body,
+    };
+    let mut parts = Vec::new();
+    if length > 0 {
+        let head = chunked::ChunkHead::new(length);
+        parts.push(Part::Memory(Bytes::copy_from_slice(head.as_bytes())));
+        match body {
+            Body::Parts(body) => parts.extend(body),
+            body => parts.extend(body.as_part()),
+        }
+        parts.push(Part::Memory(Bytes::from_static(chunked::CHUNK_END)));
+    }
+    parts.push(Part::Memory(last_chunk(request)));
+    Body::Parts(parts)
+}
+
+/// The end of a chunked body: the last chunk and the trailer fields.
+fn last_chunk(request: &Request) -> Bytes {
+    let mut trailers = Vec::new();
+    headers::append_trailers(request, &mut trailers);
+    if trailers.is_empty() {
+        return Bytes::from_static(chunked::LAST_CHUNK);
+    }
+    Bytes::from([b"0\r\n", &trailers[..], b"\r\n"].concat())
 }
 
 /// The head in the order that nginx writes it.
@@ -281,13 +317,15 @@ fn write_head(request: &Request, response: &Response, framing: Framing, out: &mu
         (None, Some(line)) => out.extend_from_slice(line.as_bytes()),
         (None, None) => write_number(u64::from(response.status), out),
     }
-    if !response.headers.contains("Server") {
-        out.extend_from_slice(b"\r\nServer: ");
-        out.extend_from_slice(settings.transmission.server_tokens.text().as_bytes());
+    out.extend_from_slice(b"\r\nServer: ");
+    match &response.server {
+        Some(server) => out.extend_from_slice(server),
+        None => out.extend_from_slice(settings.transmission.server_tokens.text().as_bytes()),
     }
-    if !response.headers.contains("Date") {
-        out.extend_from_slice(b"\r\nDate: ");
-        thread::append_date(out);
+    out.extend_from_slice(b"\r\nDate: ");
+    match &response.date {
+        Some(date) => out.extend_from_slice(date),
+        None => thread::append_date(out),
     }
     if let Some(kind) = &response.content_type {
         out.extend_from_slice(b"\r\nContent-Type: ");
@@ -297,11 +335,15 @@ fn write_head(request: &Request, response: &Response, framing: Framing, out: &mu
             out.extend_from_slice(charset);
         }
     }
-    if let Some(length) = response.content_length {
+    if let Some(length) = response.content_length
+        && framing != Framing::Chunked
+    {
         out.extend_from_slice(b"\r\nContent-Length: ");
         write_number(length, out);
     }
-    if let Some(modified) = &response.last_modified {
+    if let Some(modified) = &response.last_modified
+        && !modified.text.is_empty()
+    {
         out.extend_from_slice(b"\r\nLast-Modified: ");
         out.extend_from_slice(&modified.text);
     }
@@ -319,6 +361,9 @@ fn write_head(request: &Request, response: &Response, framing: Framing, out: &mu
     }
     out.extend_from_slice(b"\r\n");
     response.headers.write_to(out);
+    if response.accept_ranges {
+        out.extend_from_slice(b"Accept-Ranges: bytes\r\n");
+    }
     out.extend_from_slice(b"\r\n");
 }
 
@@ -469,7 +514,7 @@ async fn send_stream(
             timer,
             request,
             pace,
-            [Bytes::from_static(chunked::LAST_CHUNK), Bytes::new()],
+            [last_chunk(request), Bytes::new()],
         )
         .await?;
     }

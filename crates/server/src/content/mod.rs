@@ -18,6 +18,7 @@ pub enum Content {
 
 use crate::config::model::LocationKind;
 use crate::http::{Interrupt, Phase, Request, Response};
+use crate::log::error::{Level, write_request};
 
 /// Lets the location's content answer.
 pub async fn respond(request: &mut Request) -> Phase<Response> {
@@ -36,6 +37,15 @@ async fn files(request: &mut Request) -> Phase<Response> {
     if let Some(response) = autoindex::respond(request).await? {
         return Ok(response);
     }
+    let path = static_files::PathBuffer::mapped(request);
+    write_request(
+        request,
+        Level::Error,
+        format_args!(
+            "directory index of \"{}\" is forbidden",
+            String::from_utf8_lossy(&path)
+        ),
+    );
     Err(Interrupt::Status(403))
 }
 

@@ -1,7 +1,7 @@
 //! Files: a request's path under `root` or `alias`, served from the file cache.
 
 use super::file_cache::{self, Entry, Failure, Lookup};
-use crate::config::build::Build;
+use crate::config::build::{Build, Paths};
 use crate::config::directive::{Arity, HSL, HSLI, LOCATION, Outcome, Set, flag, row};
 use crate::config::model::LocationKind;
 use crate::http::response::LastModified;
@@ -75,10 +75,24 @@ pub struct Root {
 }
 
 impl Root {
-    /// nginx's compiled-in root.
-    fn built_in() -> Root {
+    /// The root where the configuration names none: `html` in the prefix.
+    #[must_use]
+    pub fn built_in(paths: &Paths) -> Root {
+        let path = paths
+            .in_prefix("html")
+            .into_os_string()
+            .into_encoded_bytes();
         Root {
-            path: Template::literal(Bytes::from_static(b"/usr/share/nginx/html")),
+            path: Template::literal(path),
+            ..Root::default()
+        }
+    }
+}
+
+impl Default for Root {
+    fn default() -> Root {
+        Root {
+            path: Template::literal(Bytes::new()),
             replaces: Replaces::Nothing,
             prefix: Bytes::from_static(b"/"),
         }
@@ -86,7 +100,7 @@ impl Root {
 }
 
 crate::config::setting::settings! {
-    root: Root = Root::built_in(),
+    root: Root = Root::default(),
     etag: bool = true,
     log_not_found: bool = true,
     internal: bool = false,

@@ -1,5 +1,6 @@
 //! Filters over a response, one file each; their order is one list in `pipeline::filters`.
 
+pub mod expires;
 pub mod headers;
 pub mod not_modified;
 pub mod range;

@@ -1,7 +1,15 @@
 //! Byte ranges (RFC 9110 section 14).
 
 use crate::config::directive::{Arity, HSL, Set, number, row};
+use crate::http::body::Part;
+use crate::http::{Body, Interrupt, Phase, Request, Response};
+use bytes::Bytes;
 use conf::table::Row;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use wire::fields::etag;
+use wire::fields::range::{self, Wanted};
+use wire::http1::{Known, Version};
 
 pub const DIRECTIVES: &[Row<Set>] = &[row(
     "max_ranges",
@@ -15,5 +23,91 @@ crate::config::setting::settings! {
     max_ranges: u64 = u64::MAX,
 }
 
-/// Applies the filter.
-pub fn apply(_: &crate::http::Request, _: &mut crate::http::Response) {}
+/// Cuts the body to what a Range field asks for: 206 with one part or several, or 416.
+pub fn apply(request: &Request, response: &mut Response) -> Phase {
+    let settings = &request.location().settings.range;
+    let Some(size) = response.content_length else {
+        return Ok(());
+    };
+    if !response.allow_ranges
+        || response.status != 200
+        || settings.max_ranges == 0
+        || request.version < Version::Http10
+    {
+        return Ok(());
+    }
+    response.accept_ranges = true;
+    let Some(value) = request.field(Known::Range) else {
+        return Ok(());
+    };
+    if let Some(condition) = request.field(Known::IfRange) {
+        let modified = response.last_modified.as_ref().map(|last| last.seconds);
+        if !etag::if_range_holds(condition, response.etag.as_deref(), modified) {
+            return Ok(());
+        }
+    }
+    let Some(whole) = response.body.as_part() else {
+        return Ok(());
+    };
+    let max_ranges = usize::try_from(settings.max_ranges).ok();
+    let parts = match range::parse(value, size, max_ranges) {
+        Wanted::Whole => return Ok(()),
+        Wanted::Unsatisfiable => return Err(unsatisfiable(response, size)),
+        Wanted::Parts(parts) => parts,
+    };
+    response.status = 206;
+    response.status_line = None;
+    response.accept_ranges = false;
+    match parts.as_slice() {
+        [part] => {
+            let value = format!("bytes {}-{}/{size}", part.start, part.end - 1);
+            response.headers.push("Content-Range", value);
+            response.set_body(whole.slice(part.start, part.end - part.start).into());
+        }
+        parts => multipart(response, &whole, parts, size),
+    }
+    Ok(())
+}
+
+/// 416 with the fields that the response has so far; the error pages give it a body.
+fn unsatisfiable(response: &mut Response, size: u64) -> Interrupt {
+    let mut headers = std::mem::take(&mut response.headers);
+    headers.push("Content-Range", format!("bytes */{size}"));
+    Interrupt::Respond(Box::new(Response {
+        headers,
+        ..Response::status(416)
+    }))
+}
+
+/// The number of the last multipart response, which is its boundary.
+static BOUNDARY: AtomicU64 = AtomicU64::new(0);
+
+fn multipart(response: &mut Response, whole: &Part, parts: &[Range<u64>], size: u64) {
+    let boundary = format!("{:020}", BOUNDARY.fetch_add(1, Ordering::Relaxed) + 1);
+    let mut before = format!("\r\n--{boundary}\r\n").into_bytes();
+    if let Some(kind) = &response.content_type {
+        before.extend_from_slice(b"Content-Type: ");
+        before.extend_from_slice(kind);
+        if let Some(charset) = &response.charset {
+            before.extend_from_slice(b"; charset=");
+            before.extend_from_slice(charset);
+        }
+        before.extend_from_slice(b"\r\n");
+    }
+    before.extend_from_slice(b"Content-Range: bytes ");
+    let mut body = Vec::with_capacity(parts.len() * 2 + 1);
+    for part in parts {
+        let mut head = before.clone();
+        head.extend_from_slice(
+            format!("{}-{}/{size}\r\n\r\n", part.start, part.end - 1).as_bytes(),
+        );
+        body.push(Part::Memory(Bytes::from(head)));
+        body.push(whole.slice(part.start, part.end - part.start));
+    }
+    body.push(Part::Memory(Bytes::from(format!("\r\n--{boundary}--\r\n"))));
+    response.content_type = Some(Bytes::from(format!(
+        "multipart/byteranges; boundary={boundary}"
+    )));
+    response.charset = None;
+    response.set_body(Body::Parts(body));
+}

@@ -10,6 +10,7 @@ use wire::headers::HeaderList;
 pub struct LastModified {
     /// Seconds since 1970.
     pub seconds: i64,
+    /// Empty where the field stands in `headers` already.
     pub text: Bytes,
 }
 
@@ -31,8 +32,16 @@ pub struct Response {
     pub location: Option<Bytes>,
     pub headers: HeaderList,
     pub body: Body,
+    /// Server and Date of an upstream, in place of the server's own.
+    pub server: Option<Bytes>,
+    pub date: Option<Bytes>,
     /// The range filter may cut the body.
     pub allow_ranges: bool,
+    /// `Accept-Ranges: bytes` is sent, after `headers`.
+    pub accept_ranges: bool,
+    /// `add_trailer` has fields for this response: it is chunked where the client can take that, and they are worked out
+    /// at the end of the body.
+    pub expects_trailers: bool,
     /// Preconditions (If-Match, If-Modified-Since …) are not looked at (autoindex, return).
     pub skip_conditions: bool,
     /// The response is an error page already, so that `error_page` does not apply again.

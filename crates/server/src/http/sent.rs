@@ -25,7 +25,9 @@ pub fn record(request: &Request, response: &Response, chunked: bool) {
     if let Some(length) = response.content_length {
         line("Content-Length", &[length.to_string().as_bytes()]);
     }
-    if let Some(modified) = &response.last_modified {
+    if let Some(modified) = &response.last_modified
+        && !modified.text.is_empty()
+    {
         line("Last-Modified", &[&modified.text]);
     }
     if let Some(location) = &response.location {
@@ -44,6 +46,9 @@ pub fn record(request: &Request, response: &Response, chunked: bool) {
         let _ = write!(fields, "Keep-Alive: timeout={seconds}\r\n");
     }
     response.headers.write_to(&mut fields);
+    if response.accept_ranges {
+        fields.extend_from_slice(b"Accept-Ranges: bytes\r\n");
+    }
     if chunked {
         let mut trailers = request.sent.trailers.borrow_mut();
         trailers.clone_from(&response.trailers);

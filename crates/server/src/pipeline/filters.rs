@@ -2,15 +2,17 @@
 
 use super::redirect;
 use crate::filter::{headers, not_modified, range};
-use crate::http::{Request, Response, sent};
+use crate::http::{Phase, Request, Response, sent};
 
-/// Applies every filter; one that does not apply leaves the response untouched.
-pub fn apply(request: &Request, response: &mut Response) {
-    not_modified::apply(request, response);
+/// Applies every filter; one that does not apply leaves the response untouched. An interrupt (412, 416) takes the
+/// response's place and passes the filters once more, as its own page.
+pub fn apply(request: &Request, response: &mut Response) -> Phase {
+    not_modified::apply(request, response)?;
     if request.generation.config.http.variables.uses_sent {
         sent::record(request, response, false);
     }
     headers::apply(request, response);
-    range::apply(request, response);
+    range::apply(request, response)?;
     redirect::apply(request, response);
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! The phases of a request in their order: this file is the one place that knows it (DESIGN section 3).
 
-use super::{error_pages, filters};
+use super::error_pages::{self, Settled};
+use super::filters;
 use crate::access::{allow_deny, limit_except};
 use crate::config::model::LocationId;
 use crate::content::{self, try_files};
@@ -28,32 +29,46 @@ pub async fn respond(request: &mut Request) -> Option<Response> {
 /// Follows internal redirects and error pages until there is a response.
 async fn follow(request: &mut Request, mut outcome: Phase<Response>) -> Option<Response> {
     let mut redirects = 0;
-    let mut response = loop {
-        let interrupt = match outcome {
-            Ok(response) => break error_pages::with_error_status(request, response),
-            Err(interrupt) => interrupt,
+    loop {
+        let mut response = match outcome {
+            Ok(response) => error_pages::with_error_status(request, response),
+            Err(interrupt) => match error_pages::settle(request, interrupt) {
+                Settled::Response(response) => *response,
+                Settled::Hangup => return None,
+                Settled::Redirect(target) => {
+                    redirects += 1;
+                    if redirects <= MAX_URI_CHANGES {
+                        outcome = match redirect(request, target) {
+                            Ok(start) => run(request, start).await,
+                            Err(status) => Err(Interrupt::Status(status)),
+                        };
+                        continue;
+                    }
+                    log_cycle(request, &target);
+                    error_pages::built_in(request, 500)
+                }
+            },
         };
-        let target = match error_pages::settle(request, interrupt) {
-            error_pages::Settled::Response(response) => break *response,
-            error_pages::Settled::Hangup => return None,
-            error_pages::Settled::Redirect(target) => target,
-        };
-        redirects += 1;
-        if redirects > MAX_URI_CHANGES {
-            crate::log::error::write_request(
-                request,
-                crate::log::error::Level::Error,
-                format_args!("rewrite or internal redirection cycle while internally redirecting"),
-            );
-            break error_pages::built_in(request, 500);
+        match filters::apply(request, &mut response) {
+            Ok(()) => return Some(response),
+            Err(interrupt) => outcome = Err(interrupt),
         }
-        outcome = match redirect(request, target) {
-            Ok(start) => run(request, start).await,
-            Err(status) => Err(Interrupt::Status(status)),
-        };
+    }
+}
+
+fn log_cycle(request: &Request, target: &Target) {
+    let (kind, name) = match target {
+        Target::Uri { path, .. } => ("internally redirecting to", path),
+        Target::Named(name) => ("redirect to named location", name),
     };
-    filters::apply(request, &mut response);
-    Some(response)
+    crate::log::error::write_request(
+        request,
+        crate::log::error::Level::Error,
+        format_args!(
+            "rewrite or internal redirection cycle while {kind} \"{}\"",
+            String::from_utf8_lossy(name)
+        ),
+    );
 }
 
 /// Answers a request that was refused before the phases (a head that does not parse); `error_page` applies.
