@@ -35,8 +35,7 @@ pub const FIXED: &[Fixed] = &[
         true
     }),
     ("document_root", |request, out| {
-        let root = &request.location().settings.static_files.root;
-        root.path.append(request, out);
+        static_files::append_root(request, out);
         true
     }),
     ("realpath_root", realpath_root),
@@ -53,8 +52,8 @@ fn args(request: &Request, out: &mut Vec<u8>) -> bool {
 
 /// The root with its symbolic links resolved; one that does not exist has no value.
 fn realpath_root(request: &Request, out: &mut Vec<u8>) -> bool {
-    let root = &request.location().settings.static_files.root;
-    let path = root.path.evaluate(request);
+    let mut path = Vec::new();
+    static_files::append_root(request, &mut path);
     match std::fs::canonicalize(Path::new(OsStr::from_bytes(&path))) {
         Ok(real) => append(Some(real.as_os_str().as_bytes()), out),
         Err(reason) => {
