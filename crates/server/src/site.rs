@@ -2,8 +2,10 @@
 
 use crate::config::{self, Config, InForce, Paths};
 use crate::listen::directive::Listen;
+use crate::log;
 use crate::process::{
-    Diagnostic, Level, ListenSpec, Loaded, Notifier, Plan, Program, Resources, Service, Spawn,
+    Diagnostic, ErrorLog, ErrorTarget, Level, ListenSpec, Loaded, Notifier, Plan, Program,
+    Resources, Service, Spawn,
 };
 use crate::worker::{Begin, Command, Worker};
 use std::ffi::OsString;
@@ -130,6 +132,7 @@ fn install_logs(config: &Config, resources: &Resources) {
     config
         .logs
         .install(|path| resources.logs.file(path).cloned());
+    log::error::set_process_logs(config.error_log.clone());
 }
 
 /// What the process layer is to open and to be.
@@ -158,6 +161,7 @@ fn plan(config: &Config, _: &Paths) -> Result<Plan, String> {
             .extend(value.map(|value| (OsString::from(name), value)));
     }
     plan.shutdown_timeout = main.shutdown_timeout_ms.map(Duration::from_millis);
+    plan.error_logs = config.error_log.logs().iter().map(error_log).collect();
     plan.log_files = config.logs.paths();
     plan.listen = config
         .http
@@ -166,6 +170,19 @@ fn plan(config: &Config, _: &Paths) -> Result<Plan, String> {
         .map(|listener| listen_spec(&listener.listen))
         .collect();
     Ok(plan)
+}
+
+/// A log of the main context, to which the process layer writes as well.
+fn error_log(log: &log::error::ErrorLog) -> ErrorLog {
+    let target = match &log.target {
+        log::error::Target::File(file) if file.is_stderr() => ErrorTarget::Stderr,
+        log::error::Target::File(file) => ErrorTarget::File(file.path().to_owned()),
+        log::error::Target::Syslog(peer) => ErrorTarget::Syslog(Arc::clone(peer)),
+    };
+    ErrorLog {
+        target,
+        level: log.level,
+    }
 }
 
 fn find_user(name: &str, group: Option<&str>) -> Result<(sys::user::User, sys::user::Gid), String> {

@@ -31,6 +31,8 @@ pub const TABLES: &[&[Row<Set>]] = &[
     filter::headers::DIRECTIVES,
     pipeline::redirect::DIRECTIVES,
     pipeline::error_pages::DIRECTIVES,
+    log::format::DIRECTIVES,
+    log::access::DIRECTIVES,
     log::error::DIRECTIVES,
     accepted::DIRECTIVES,
 ];

@@ -52,7 +52,19 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Error> {
             ..LocationSettings::default()
         };
         outer.static_files.root = crate::content::static_files::Root::built_in(build.paths);
-        let settings = frame.location.resolve(&outer);
+        let mut settings = frame.location.resolve(&outer);
+        let is_silent = |child: &Child| match child {
+            Child::Server(server) => server.location.access_log.logs.0.is_none(),
+            _ => false,
+        };
+        if settings.access_log.logs.is_unset() && frame.children.iter().any(is_silent) {
+            settings.access_log.logs = log::access::AccessLogs::built_in(
+                build.paths.in_prefix(super::defaults::ACCESS_LOG),
+                &mut logs,
+                &mut build.http.log_formats,
+                &mut build.variables,
+            );
+        }
         let server_settings = frame.server.resolve(&ServerSettings::default());
         for child in frame.children {
             if let Child::Server(server) = child {

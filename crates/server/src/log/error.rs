@@ -298,12 +298,7 @@ impl ErrorLogs {
             match &log.target {
                 // The error log has nowhere to complain about itself.
                 Target::File(file) => drop(file.write(&line.bytes, now)),
-                Target::Syslog(peer) => {
-                    let mut message = Vec::with_capacity(length + 64);
-                    peer.append_head(Some(level as u8), &mut message);
-                    message.extend_from_slice(&line.bytes[..length]);
-                    peer.send(&message);
-                }
+                Target::Syslog(peer) => peer.send_error(level, &line.bytes[..length]),
             }
         }
         LINE.set(line.bytes);

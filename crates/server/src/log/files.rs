@@ -43,7 +43,9 @@ impl LogFile {
         &self.path
     }
 
-    fn is_stderr(&self) -> bool {
+    /// Whether this is standard error.
+    #[must_use]
+    pub fn is_stderr(&self) -> bool {
         self.path.as_os_str().is_empty()
     }
 

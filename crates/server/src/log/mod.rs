@@ -6,3 +6,4 @@ pub mod error;
 pub mod files;
 pub mod format;
 pub mod syslog;
+mod variable_path;

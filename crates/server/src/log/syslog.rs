@@ -1,5 +1,6 @@
 //! Logs to syslog: the `syslog:server=…` parameters, and datagrams in nginx's form (RFC 3164 without its length limit).
 
+use super::error::Level;
 use crate::config::setting::Complaint;
 use crate::http::thread;
 use std::io::{self, Write};
@@ -115,6 +116,14 @@ impl Peer {
                 *kept = None;
             }
         }
+    }
+
+    /// Sends a line of the error log, which has the severity of its level.
+    pub fn send_error(&self, level: Level, line: &[u8]) {
+        let mut message = Vec::with_capacity(line.len() + 64);
+        self.append_head(Some(level as u8), &mut message);
+        message.extend_from_slice(line);
+        self.send(&message);
     }
 
     fn socket(&self) -> Option<Arc<Socket>> {

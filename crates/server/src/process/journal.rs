@@ -9,34 +9,8 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::log_files::LogFiles;
-
-/// nginx's levels, most severe first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    Emergency,
-    Alert,
-    Critical,
-    Error,
-    Warning,
-    Notice,
-    Info,
-    Debug,
-}
-
-impl Level {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Level::Emergency => "emerg",
-            Level::Alert => "alert",
-            Level::Critical => "crit",
-            Level::Error => "error",
-            Level::Warning => "warn",
-            Level::Notice => "notice",
-            Level::Info => "info",
-            Level::Debug => "debug",
-        }
-    }
-}
+pub use crate::log::error::Level;
+use crate::log::syslog;
 
 /// Something to tell whoever runs the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,23 +30,25 @@ impl Diagnostic {
 }
 
 /// One `error_log` of the main context.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct ErrorLog {
     pub target: ErrorTarget,
     /// Lines of this level and more severe ones are written.
     pub level: Level,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum ErrorTarget {
     Stderr,
     File(PathBuf),
+    Syslog(Arc<syslog::Peer>),
 }
 
 #[derive(Clone)]
 enum Output {
     Stderr,
     File(Arc<File>),
+    Syslog(Arc<syslog::Peer>),
 }
 
 /// Where the lines go. Cloning shares the files.
@@ -89,6 +65,7 @@ impl Journal {
     pub fn at_start(target: &ErrorTarget) -> Journal {
         let output = match target {
             ErrorTarget::Stderr => Output::Stderr,
+            ErrorTarget::Syslog(peer) => Output::Syslog(Arc::clone(peer)),
             ErrorTarget::File(path) => match sys::file::open_log(path) {
                 Ok(file) => Output::File(Arc::new(file)),
                 Err(error) => {
@@ -112,6 +89,7 @@ impl Journal {
             let output = match &log.target {
                 ErrorTarget::Stderr => Output::Stderr,
                 ErrorTarget::File(path) => Output::File(files.file(path)?.clone()),
+                ErrorTarget::Syslog(peer) => Output::Syslog(Arc::clone(peer)),
             };
             Some((log.level, output))
         };
@@ -179,6 +157,10 @@ impl Journal {
                 Output::Stderr => {
                     on_stderr = true;
                     std::io::stderr().write_all(line.as_bytes())
+                }
+                Output::Syslog(peer) => {
+                    peer.send_error(level, line.trim_end().as_bytes());
+                    Ok(())
                 }
             };
         }

@@ -59,7 +59,7 @@ impl Plan {
     pub fn log_paths(&self) -> Vec<PathBuf> {
         let error_log = |log: &ErrorLog| match &log.target {
             ErrorTarget::File(path) => Some(path.clone()),
-            ErrorTarget::Stderr => None,
+            ErrorTarget::Stderr | ErrorTarget::Syslog(_) => None,
         };
         let error_logs = self.error_logs.iter().filter_map(error_log);
         error_logs.chain(self.log_files.iter().cloned()).collect()
