@@ -50,10 +50,12 @@ impl Program for Site {
         install_logs(&config, spawn.resources);
         let in_force = Arc::new(InForce::new(spawn.notifier.clone()));
         let count = spawn.plan.threads;
+        let processors = sys::machine::cpu_count();
         let mut workers = Vec::with_capacity(count);
         for index in 0..count {
             let begin = Begin {
                 index,
+                processors: config.main.cpu_affinity.of_thread(index, processors),
                 count,
                 config: Arc::clone(&config),
                 in_force: Arc::clone(&in_force),

@@ -4,6 +4,7 @@
 use crate::config::{Config, Generation, InForce};
 use crate::http::thread;
 use crate::listen::accept::{self, Shared, ThreadState};
+use crate::log;
 use crate::process::Listener;
 use std::future::Future;
 use std::io;
@@ -42,6 +43,8 @@ pub struct Begin {
     /// Its number, from 0, and how many there are.
     pub index: usize,
     pub count: usize,
+    /// The processors it keeps to; all, if there are none here.
+    pub processors: Vec<usize>,
     pub config: Arc<Config>,
     pub in_force: Arc<InForce>,
     pub listeners: Vec<Arc<Listener>>,
@@ -57,6 +60,7 @@ impl Worker {
             .build()?;
         let name = format!("worker {}", begin.index);
         let thread = std::thread::Builder::new().name(name).spawn(move || {
+            keep_to(&begin.processors);
             let local = LocalSet::new();
             thread::begin_turn();
             local.spawn_local(serve(begin, receiver));
@@ -78,6 +82,19 @@ impl Worker {
     /// Waits for the thread's end.
     pub fn join(self) {
         let _panicked = self.thread.join();
+    }
+}
+
+/// `worker_cpu_affinity`: a mask that the machine cannot honour is logged, and the thread runs anywhere.
+fn keep_to(processors: &[usize]) {
+    if processors.is_empty() {
+        return;
+    }
+    if let Err(error) = sys::process::set_affinity(processors) {
+        log::error::write(
+            log::error::Level::Alert,
+            format_args!("sched_setaffinity() failed ({})", sys::errno::Errno(&error)),
+        );
     }
 }
 

@@ -52,6 +52,8 @@ pub struct Frame {
     pub children: Vec<Child>,
     pub names: Vec<ServerName>,
     pub listens: Vec<crate::listen::directive::Listen>,
+    /// The directives of this block that have no setting of their own.
+    pub accepted: Vec<Vec<u8>>,
 }
 
 impl Frame {
@@ -67,6 +69,7 @@ impl Frame {
             children: Vec::new(),
             names: Vec::new(),
             listens: Vec::new(),
+            accepted: Vec::new(),
         }
     }
 }
@@ -79,6 +82,7 @@ pub struct Build<'a> {
     pub http: super::model::RawHttp,
     pub variables: Registry,
     pub logs: crate::log::files::LogFiles,
+    pub thread_pools: super::accepted::ThreadPools,
     pub warnings: Vec<conf::Error>,
     frames: Vec<Frame>,
 }
@@ -93,6 +97,7 @@ impl<'a> Build<'a> {
             http: Default::default(),
             variables: Registry::default(),
             logs: Default::default(),
+            thread_pools: Default::default(),
             warnings: Vec::new(),
             frames: vec![Frame::new(Contexts::MAIN, LocationKind::None, None)],
         }
@@ -205,11 +210,12 @@ impl Complaint {
                 position: None,
             };
         }
-        const SHORT: [&str; 4] = [
+        const SHORT: [&str; 5] = [
             "is duplicate",
             "invalid value",
             "invalid number",
             "duplicate",
+            "is specified too late",
         ];
         let message = if SHORT.contains(&self.text.as_str()) {
             format!("\"{}\" directive {}", directive.name, self.text)

@@ -62,49 +62,56 @@ pub const fn block(
     }
 }
 
-pub fn flag(setting: &mut Setting<bool>, directive: &Directive) -> Outcome {
-    let value = values::parse_flag(&directive.args[0]).ok_or_else(|| {
+/// `on` or `off`, in any case.
+pub fn parse_flag(directive: &Directive) -> Result<bool, Complaint> {
+    let word = &directive.args[0];
+    values::parse_flag(word).ok_or_else(|| {
         format!(
-            "invalid value \"{}\" in \"{}\" directive, it must be \"on\" or \"off\"",
-            directive.args[0], directive.name
+            "invalid value \"{word}\" in \"{}\" directive, it must be \"on\" or \"off\"",
+            directive.name
         )
-    })?;
-    setting.set(value)
+        .into()
+    })
+}
+
+pub fn flag(setting: &mut Setting<bool>, directive: &Directive) -> Outcome {
+    setting.vacant()?.set(parse_flag(directive)?)
 }
 
 /// A size in bytes (`8k`, `1m`).
 pub fn size(setting: &mut Setting<u64>, directive: &Directive) -> Outcome {
+    let setting = setting.vacant()?;
     setting.set(values::parse_size(&directive.args[0]).ok_or("invalid value")?)
 }
 
 /// An offset in bytes (`8k`, `1m`, `2g`).
 pub fn offset(setting: &mut Setting<u64>, directive: &Directive) -> Outcome {
+    let setting = setting.vacant()?;
     setting.set(values::parse_offset(&directive.args[0]).ok_or("invalid value")?)
 }
 
 /// A time kept in milliseconds.
 pub fn msec(setting: &mut Setting<u64>, directive: &Directive) -> Outcome {
+    let setting = setting.vacant()?;
     setting.set(values::parse_msec(&directive.args[0]).ok_or("invalid value")?)
 }
 
 /// A time kept in seconds.
 pub fn sec(setting: &mut Setting<u64>, directive: &Directive) -> Outcome {
+    let setting = setting.vacant()?;
     setting.set(values::parse_sec(&directive.args[0]).ok_or("invalid value")?)
 }
 
 pub fn number(setting: &mut Setting<u64>, directive: &Directive) -> Outcome {
+    let setting = setting.vacant()?;
     setting.set(values::parse_number(&directive.args[0]).ok_or("invalid number")?)
 }
 
 /// `number size`, as in `large_client_header_buffers 4 8k`.
 pub fn buffers(setting: &mut Setting<(u64, u64)>, directive: &Directive) -> Outcome {
-    let count = values::parse_number(&directive.args[0])
-        .filter(|&count| count > 0)
-        .ok_or("invalid value")?;
-    let size = values::parse_size(&directive.args[1])
-        .filter(|&size| size > 0)
-        .ok_or("invalid value")?;
-    setting.set((count, size))
+    let setting = setting.vacant()?;
+    let bufs = values::parse_bufs(&directive.args[0], &directive.args[1]).ok_or("invalid value")?;
+    setting.set((bufs.number, bufs.size))
 }
 
 /// One word of a closed set.
@@ -113,14 +120,10 @@ pub fn keyword<T: Copy>(
     directive: &Directive,
     words: &[(&str, T)],
 ) -> Outcome {
+    let setting = setting.vacant()?;
     let written: &[u8] = &directive.args[0];
     match words.iter().find(|(word, _)| word.as_bytes() == written) {
         Some((_, value)) => setting.set(*value),
         None => Err(format!("invalid value \"{}\"", directive.args[0]).into()),
     }
-}
-
-/// A directive that is checked for form and has no meaning here; its reason stands in `accepted.rs`.
-pub fn accept(_: &mut Build<'_>, _: &Directive) -> Outcome {
-    Ok(())
 }

@@ -1,11 +1,14 @@
-//! All features' tables, joined; and what is known of nginx's directives that are not in them.
+//! All features' tables, joined with what is known of nginx's other directives: each is done by a feature, or accepted
+//! without a meaning, or refused. A name outside of all that is unknown.
 
 use super::accepted;
 use super::directive::Set;
+use super::inventory::{self, Entry};
+use super::refused;
 use crate::{
     connection, content, filter, http, limit, listen, log, pipeline, rewrite, routing, variables,
 };
-use conf::table::Row;
+use conf::table::{Arity, Contexts, Row};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -34,19 +37,159 @@ pub const TABLES: &[&[Row<Set>]] = &[
     log::format::DIRECTIVES,
     log::access::DIRECTIVES,
     log::error::DIRECTIVES,
-    accepted::DIRECTIVES,
 ];
+
+/// What becomes of a directive of nginx.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum State {
+    /// A feature's table has it.
+    Works,
+    /// Checked, and then without a meaning here.
+    Accepted,
+    /// An error, but for a value that asks for nothing.
+    Refused,
+}
+
+impl State {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Works => "works",
+            State::Accepted => "accepted",
+            State::Refused => "refused",
+        }
+    }
+}
+
+/// The rows of the features' tables for a directive of nginx, in the contexts of this entry.
+pub fn feature_rows(entry: &Entry) -> impl Iterator<Item = &'static Row<Set>> {
+    let (name, contexts) = (entry.name, entry.contexts);
+    TABLES
+        .iter()
+        .flat_map(|table| table.iter())
+        .filter(move |row| row.name == name && !row.contexts.and(contexts).is_empty())
+}
+
+/// How the line of documentation begins of a row that a feature only checks.
+pub const CHECKED_ONLY: &str = "Accepted: ";
+
+#[must_use]
+pub fn state(entry: &Entry) -> State {
+    match feature_rows(entry).next() {
+        Some(row) if row.doc.starts_with(CHECKED_ONLY) => State::Accepted,
+        Some(_) => State::Works,
+        None if accepted::find(entry.name).is_some() => State::Accepted,
+        None => State::Refused,
+    }
+}
 
 static BY_NAME: LazyLock<HashMap<&'static [u8], Vec<Row<Set>>>> = LazyLock::new(|| {
     let mut rows: HashMap<&'static [u8], Vec<Row<Set>>> = HashMap::new();
     for row in TABLES.iter().flat_map(|table| table.iter()) {
         rows.entry(row.name.as_bytes()).or_default().push(*row);
     }
+    for entry in inventory::entries() {
+        let known = rows.entry(entry.name.as_bytes()).or_default();
+        let covered = known
+            .iter()
+            .fold(Contexts::NONE, |all, row| all.or(row.contexts));
+        let rest = entry.contexts.without(covered);
+        if !rest.is_empty() {
+            known.push(row_of(entry, rest));
+        }
+    }
     rows
 });
+
+/// The row of a directive that no feature has.
+fn row_of(entry: &Entry, contexts: Contexts) -> Row<Set> {
+    let (set, doc): (Set, _) = match accepted::find(entry.name) {
+        Some(accepted) => (accepted.check, accepted.reason),
+        None if entry.arity == Arity::Flag => (refused::refuse_flag, ""),
+        None => (refused::refuse, ""),
+    };
+    Row {
+        name: entry.name,
+        contexts,
+        arity: entry.arity,
+        block: entry.block,
+        set,
+        doc,
+    }
+}
 
 /// The rows of a name; empty for a directive that nobody knows.
 #[must_use]
 pub fn rows(name: &[u8]) -> &'static [Row<Set>] {
     BY_NAME.get(name).map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    /// Where a feature's row departs from nginx's own declaration, with the reason.
+    const DEVIATIONS: &[(&str, &str)] = &[];
+
+    /// More arguments than any directive with a fixed number has.
+    const MANY: usize = 12;
+
+    #[test]
+    fn every_directive_has_one_state() {
+        let works: HashSet<&str> = TABLES
+            .iter()
+            .flat_map(|table| table.iter())
+            .map(|row| row.name)
+            .collect();
+        let known: HashSet<&str> = inventory::entries()
+            .iter()
+            .map(|entry| entry.name)
+            .collect();
+        for accepted in accepted::ACCEPTED {
+            assert!(!works.contains(accepted.name), "{} works", accepted.name);
+            assert!(known.contains(accepted.name), "{}", accepted.name);
+            assert!(!accepted.reason.is_empty());
+        }
+        for neutral in refused::NEUTRAL {
+            assert!(!works.contains(neutral.name), "{} works", neutral.name);
+            assert!(accepted::find(neutral.name).is_none(), "{}", neutral.name);
+            assert!(known.contains(neutral.name), "{}", neutral.name);
+        }
+        let strange: Vec<_> = works.difference(&known).collect();
+        assert!(strange.is_empty(), "not nginx's: {strange:?}");
+        for entry in inventory::entries() {
+            let covered = rows(entry.name.as_bytes())
+                .iter()
+                .fold(Contexts::NONE, |all, row| all.or(row.contexts));
+            assert!(covered.contains(entry.contexts), "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn rows_agree_with_nginx() {
+        let mut complaints = Vec::new();
+        for row in TABLES.iter().flat_map(|table| table.iter()) {
+            // nginx declares some names twice where one row of ours does both.
+            let entries: Vec<&Entry> = inventory::entries()
+                .iter()
+                .filter(|entry| entry.name == row.name)
+                .filter(|entry| !entry.contexts.and(row.contexts).is_empty())
+                .collect();
+            let contexts = entries
+                .iter()
+                .fold(Contexts::NONE, |all, entry| all.or(entry.contexts));
+            let same_form = |entry: &&Entry| {
+                row.block == entry.block
+                    && (row.arity == Arity::Flag) == (entry.arity == Arity::Flag)
+                    && (0..MANY).all(|count| row.arity.accepts(count) == entry.arity.accepts(count))
+            };
+            let same = row.contexts == contexts && entries.iter().all(same_form);
+            let argued = DEVIATIONS.iter().any(|(name, _)| *name == row.name);
+            if same == argued {
+                complaints.push(format!("{}: {:?} for {entries:?}", row.name, row.arity));
+            }
+        }
+        assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    }
 }

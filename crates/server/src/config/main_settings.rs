@@ -1,9 +1,11 @@
 //! Directives of the main and `events` contexts: processes, limits, paths.
 
+use super::affinity::{self, CpuAffinity};
 use super::build::Build;
-use super::directive::{Arity, Outcome, Set, accept, block, flag, number, row};
-use super::setting::Complaint;
-use crate::config::model::LocationKind;
+use super::directive::{Arity, Outcome, Set, block, flag, msec, row};
+use super::load_module::load_module;
+use super::model::LocationKind;
+use super::setting::Setting;
 use conf::table::{Contexts, Row};
 use conf::{Directive, values};
 use std::path::PathBuf;
@@ -76,6 +78,13 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         "The worker's nice value.",
     ),
     row(
+        "worker_cpu_affinity",
+        MAIN,
+        Arity::AtLeast(1),
+        affinity::worker_cpu_affinity,
+        "The processors of each worker thread, or auto.",
+    ),
+    row(
         "working_directory",
         MAIN,
         Arity::Exactly(1),
@@ -108,7 +117,7 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         "worker_connections",
         EVENTS,
         Arity::Exactly(1),
-        |b, d| number(&mut b.main.worker_connections, d),
+        worker_connections,
         "Connections of each worker thread.",
     ),
     row(
@@ -118,114 +127,127 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         use_method,
         "The event method: epoll.",
     ),
-    row(
-        "multi_accept",
-        EVENTS,
-        Arity::Flag,
-        accept,
-        "Accepted: each wake-up accepts as many connections as wait.",
-    ),
-    row(
-        "accept_mutex",
-        EVENTS,
-        Arity::Flag,
-        accept,
-        "Accepted: every thread has its own socket.",
-    ),
-    row(
-        "accept_mutex_delay",
-        EVENTS,
-        Arity::Exactly(1),
-        accept,
-        "Accepted: every thread has its own socket.",
-    ),
-    row(
-        "debug_connection",
-        EVENTS,
-        Arity::Exactly(1),
-        accept,
-        "Accepted: there is no debug log by connection.",
-    ),
 ];
 
 super::setting::settings! {
     daemon: bool = true,
     master_process: bool = true,
     pid: PathBuf = PathBuf::from(super::defaults::PID),
+    /// `user` and its group by name; both are known to the system.
     user: Option<(String, Option<String>)> = None,
     worker_processes: usize = 1,
+    cpu_affinity: CpuAffinity = CpuAffinity::Any,
     rlimit_nofile: Option<u64> = None,
     rlimit_core: Option<u64> = None,
     shutdown_timeout_ms: Option<u64> = None,
     priority: i32 = 0,
     working_directory: Option<PathBuf> = None,
     env: Vec<(String, Option<String>)> = Vec::new(),
+    modules: Vec<Vec<u8>> = Vec::new(),
     worker_connections: u64 = 512,
+    event_method: &'static str = "epoll",
     events_seen: bool = false,
 }
 
+impl Settings {
+    /// What only all of the main context together can tell; `sockets` are to be listened at.
+    pub fn check(
+        &self,
+        sockets: usize,
+        warnings: &mut Vec<conf::Error>,
+    ) -> Result<(), conf::Error> {
+        if sockets as u64 > self.worker_connections {
+            return Err(conf::Error::new(
+                format!(
+                    "{} worker_connections are not enough for {sockets} listening sockets",
+                    self.worker_connections
+                ),
+                None,
+            ));
+        }
+        let masks = self.cpu_affinity.masks();
+        if masks > 1 && masks != self.worker_processes {
+            warnings.push(conf::Error::new(
+                "the number of \"worker_processes\" is not equal to the number of \"worker_cpu_affinity\" masks, \
+                 using last mask for remaining worker processes",
+                None,
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The first argument as text; nginx's files are bytes, but a name that is not UTF-8 is nobody's name.
+fn first(directive: &Directive) -> Result<&str, &'static str> {
+    directive.args[0].as_str().ok_or("invalid value")
+}
+
 fn pid(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    let path = build
-        .paths
-        .in_prefix(directive.args[0].as_str().ok_or("invalid value")?);
+    let path = build.paths.in_prefix(first(directive)?);
     build.main.pid.set(path)
 }
 
 fn user(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    let mut words = directive
-        .args
-        .iter()
-        .map(|word| word.as_str().map(str::to_owned));
-    let user = words.next().flatten().ok_or("invalid value")?;
-    let group = words
-        .next()
-        .map(|word| word.ok_or("invalid value"))
-        .transpose()?;
-    build.main.user.set(Some((user, group)))
+    build.main.user.vacant()?;
+    if sys::user::effective_uid() != sys::user::Uid(0) {
+        build.warn(
+            directive,
+            "the \"user\" directive makes sense only if the master process runs with super-user privileges, ignored",
+        );
+        return build.main.user.set(None);
+    }
+    let name = first(directive)?;
+    let group = directive.args.get(1).map(|word| word.to_string());
+    let missing = |call: &str, name: &str| format!("{call}(\"{name}\") failed");
+    if !matches!(sys::user::user(name), Ok(Some(_))) {
+        return Err(missing("getpwnam", name).into());
+    }
+    let group_name = group.as_deref().unwrap_or(name);
+    if !matches!(sys::user::group(group_name), Ok(Some(_))) {
+        return Err(missing("getgrnam", group_name).into());
+    }
+    build.main.user.set(Some((name.to_owned(), group)))
 }
 
 fn worker_processes(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    let setting = build.main.worker_processes.vacant()?;
     let count = match &directive.args[0][..] {
-        b"auto" => sys::machine::cpu_count(),
-        text => values::parse_number(text)
-            .filter(|&count| count > 0)
-            .ok_or("invalid value")? as usize,
+        b"auto" => sys::machine::cpu_count() as u64,
+        text => values::parse_number(text).ok_or("invalid value")?,
     };
-    build.main.worker_processes.set(count.min(MAX_WORKERS))
+    // nginx takes 0 and then serves nothing; one thread is what was meant.
+    setting.set(count.clamp(1, MAX_WORKERS) as usize)
 }
 
 /// More threads than this serve nobody.
-pub const MAX_WORKERS: usize = 1024;
+pub const MAX_WORKERS: u64 = 1024;
 
+/// A number with or without a sign.
 fn worker_priority(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    let text = directive.args[0].as_str().ok_or("invalid value")?;
-    let priority: i32 = text.parse().map_err(|_| "invalid number")?;
-    build.main.priority.set(priority)
+    let setting = build.main.priority.vacant()?;
+    let (sign, digits) = match &directive.args[0][..] {
+        [b'-', digits @ ..] => (-1, digits),
+        [b'+', digits @ ..] => (1, digits),
+        digits => (1, digits),
+    };
+    let number = values::parse_number(digits)
+        .and_then(|number| i32::try_from(number).ok())
+        .ok_or("invalid number")?;
+    setting.set(sign * number)
 }
 
 fn working_directory(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    let path = PathBuf::from(directive.args[0].as_str().ok_or("invalid value")?);
+    let path = PathBuf::from(first(directive)?);
     build.main.working_directory.set(Some(path))
 }
 
 fn env(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    let text = directive.args[0].as_str().ok_or("invalid value")?;
+    let text = first(directive)?;
     let variable = match text.split_once('=') {
         Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
         None => (text.to_owned(), None),
     };
     build.main.env.0.get_or_insert_default().push(variable);
-    Ok(())
-}
-
-fn load_module(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    build.warn(
-        directive,
-        format!(
-            "load_module \"{}\" is ignored: modules are built in",
-            directive.args[0]
-        ),
-    );
     Ok(())
 }
 
@@ -244,30 +266,37 @@ fn http(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     Ok(())
 }
 
-fn use_method(_: &mut Build<'_>, directive: &Directive) -> Outcome {
+fn worker_connections(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    let setting = build.main.worker_connections.vacant()?;
+    let word = &directive.args[0];
+    setting.set(values::parse_number(word).ok_or_else(|| format!("invalid number \"{word}\""))?)
+}
+
+fn use_method(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    let setting = build.main.event_method.vacant()?;
     match &directive.args[0][..] {
-        b"epoll" => Ok(()),
-        _ => Err(Complaint::from(format!(
-            "invalid event type \"{}\"",
-            directive.args[0]
-        ))),
+        b"epoll" => setting.set("epoll"),
+        _ => Err(format!("invalid event type \"{}\"", directive.args[0]).into()),
     }
 }
 
 fn rlimit_nofile(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    build.main.rlimit_nofile.set(Some(
+    let setting = build.main.rlimit_nofile.vacant()?;
+    setting.set(Some(
         values::parse_number(&directive.args[0]).ok_or("invalid number")?,
     ))
 }
 
 fn rlimit_core(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    build.main.rlimit_core.set(Some(
+    let setting = build.main.rlimit_core.vacant()?;
+    setting.set(Some(
         values::parse_offset(&directive.args[0]).ok_or("invalid value")?,
     ))
 }
 
 fn shutdown_timeout(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    build.main.shutdown_timeout_ms.set(Some(
-        values::parse_msec(&directive.args[0]).ok_or("invalid value")?,
-    ))
+    build.main.shutdown_timeout_ms.vacant()?;
+    let mut time = Setting::default();
+    msec(&mut time, directive)?;
+    build.main.shutdown_timeout_ms.set(time.0)
 }

@@ -1,12 +1,17 @@
 //! The configuration: tree to raw (`build`), raw to resolved (`resolve`), and the types that serve (`model`).
 
 pub mod accepted;
+pub mod affinity;
 pub mod build;
 pub mod defaults;
 pub mod directive;
 pub mod directives;
+pub mod inventory;
+pub mod load_module;
 pub mod main_settings;
 pub mod model;
+pub mod modules;
+pub mod refused;
 pub mod resolve;
 pub mod setting;
 

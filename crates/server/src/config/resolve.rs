@@ -1,6 +1,7 @@
 //! Raw to resolved: inheritance, the tables of locations and hosts, the numbers of variables. Nothing is "unset" after it.
 
 use super::build::{Build, Frame};
+use super::inventory;
 use super::model::{
     Child, Config, Http, Listener, Location, LocationId, LocationKind, LocationSettings, Server,
     ServerId, ServerSettings,
@@ -42,6 +43,7 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Error> {
             position: None,
         });
     }
+    build.thread_pools.check()?;
     let mut resolver = Resolver {
         warnings: build.warnings,
         ..Resolver::default()
@@ -71,6 +73,16 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Error> {
                 resolver.server(*server, &settings, &server_settings)?;
             }
         }
+    }
+    main.check(resolver.listens.len(), &mut resolver.warnings)?;
+    if let Some(name) = build.variables.undefined()
+        && inventory::has_variable(name)
+    {
+        let name = String::from_utf8_lossy(name);
+        return Err(Error {
+            message: format!("\"{name}\" variable is not supported by gannet yet"),
+            position: None,
+        });
     }
     let variables = build.variables.finish().map_err(bare)?;
     Ok(Config {

@@ -46,11 +46,16 @@ impl<T> Default for Setting<T> {
 impl<T> Setting<T> {
     /// Stores the value; a second time in one block is nginx's "is duplicate".
     pub fn set(&mut self, value: T) -> Result<(), Complaint> {
-        if self.0.is_some() {
-            return Err("is duplicate".into());
-        }
-        self.0 = Some(value);
+        self.vacant()?.0 = Some(value);
         Ok(())
+    }
+
+    /// For setters that check a value: nginx says "is duplicate" before it looks at the value.
+    pub fn vacant(&mut self) -> Result<&mut Self, Complaint> {
+        match self.0 {
+            None => Ok(self),
+            Some(_) => Err("is duplicate".into()),
+        }
     }
 
     /// The written value, or else the parent's.

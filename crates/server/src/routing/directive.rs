@@ -3,9 +3,7 @@
 use super::hosts::{NamePattern, ServerName};
 use super::pattern::Pattern;
 use crate::config::build::Build;
-use crate::config::directive::{
-    Arity, HTTP, LOCATION, Outcome, SERVER, SL, Set, accept, block, row,
-};
+use crate::config::directive::{Arity, HTTP, LOCATION, Outcome, SERVER, SL, Set, block, row};
 use crate::config::model::{Child, LocationKind};
 use crate::config::setting::Complaint;
 use crate::variables::VariableId;
@@ -34,20 +32,6 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         Arity::Between(1, 2),
         location,
         "Settings for the paths that match.",
-    ),
-    row(
-        "server_names_hash_bucket_size",
-        HTTP,
-        Arity::Exactly(1),
-        accept,
-        "Accepted: names are found in a table that sizes itself.",
-    ),
-    row(
-        "server_names_hash_max_size",
-        HTTP,
-        Arity::Exactly(1),
-        accept,
-        "Accepted: names are found in a table that sizes itself.",
     ),
     row(
         "internal",

@@ -75,6 +75,16 @@ impl Registry {
         }
     }
 
+    /// The first name that nobody defines.
+    #[must_use]
+    pub fn undefined(&self) -> Option<&[u8]> {
+        let names = self.names.iter().enumerate();
+        names
+            .filter(|(index, _)| !self.definitions.contains_key(&VariableId(*index as u32)))
+            .map(|(_, name)| &**name)
+            .find(|name| builtin::find(name).is_none())
+    }
+
     /// The table for serving; a name that nobody defines is an error without a position, as in nginx.
     pub fn finish(mut self) -> Result<Variables, Complaint> {
         let mut kinds = Vec::with_capacity(self.names.len());
