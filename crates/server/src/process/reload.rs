@@ -54,6 +54,11 @@ impl<C> Pending<C> {
         }
     }
 
+    /// Whether this worker is to take the generation in place.
+    fn is_taken_by(&self, pid: Pid) -> bool {
+        matches!(self.how, How::InPlace { worker, .. } if worker == pid)
+    }
+
     fn waits_for(&self, pid: Pid) -> bool {
         match self.how {
             How::InPlace { worker, .. } => worker == pid,
@@ -141,7 +146,10 @@ impl<P: Program> Master<'_, P> {
     }
 
     pub(super) fn worker_is_ready(&mut self, pid: Pid) {
-        if let Some(pending) = self.pending.take_if(|pending| pending.waits_for(pid)) {
+        if let Some(pending) = self
+            .pending
+            .take_if(|pending| pending.new_worker() == Some(pid))
+        {
             self.come_into_force(pending);
             self.quit_all_but(pid);
             self.reload_if_asked();
@@ -149,7 +157,7 @@ impl<P: Program> Master<'_, P> {
     }
 
     pub(super) fn worker_has_reloaded(&mut self, pid: Pid) {
-        if let Some(pending) = self.pending.take_if(|pending| pending.waits_for(pid)) {
+        if let Some(pending) = self.pending.take_if(|pending| pending.is_taken_by(pid)) {
             self.come_into_force(pending);
             self.journal.notice(format_args!(
                 "worker process {pid} serves the new configuration"
@@ -162,7 +170,7 @@ impl<P: Program> Master<'_, P> {
         if self
             .pending
             .as_ref()
-            .is_some_and(|pending| pending.waits_for(pid))
+            .is_some_and(|pending| pending.is_taken_by(pid))
         {
             self.give_up_pending(reason);
             self.reload_if_asked();

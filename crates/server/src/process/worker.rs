@@ -193,9 +193,7 @@ impl<'a, P: Program> Worker<'a, P> {
         while self.turn() == Then::GoOn {}
         self.journal.notice("exiting");
         pid_file::remove(&self.plan.pid, &self.journal);
-        for listener in &self.resources.listeners {
-            listener.remove_file(&self.journal);
-        }
+        self.close_listeners();
         self.service.stop();
         self.journal.notice("exit");
         0
@@ -330,6 +328,16 @@ impl<'a, P: Program> Worker<'a, P> {
                 deadline: timeout.map(|timeout| Instant::now() + timeout),
             });
             self.service.quit();
+            self.close_listeners();
+        }
+    }
+
+    /// Or new connections would wait for a worker that never comes.
+    fn close_listeners(&mut self) {
+        for listener in std::mem::take(&mut self.resources.listeners) {
+            if self.alone {
+                listener.remove_file(&self.journal);
+            }
         }
     }
 
