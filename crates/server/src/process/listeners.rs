@@ -298,9 +298,7 @@ mod tests {
     use std::slice::from_ref;
 
     fn journal() -> Journal {
-        let path =
-            std::env::temp_dir().join(format!("gannet-listeners-{}.log", std::process::id()));
-        Journal::at_start(&super::super::journal::ErrorTarget::File(path))
+        Journal::at_start(&super::super::journal::ErrorTarget::Stderr)
     }
 
     fn any() -> ListenSpec {

@@ -59,7 +59,9 @@ pub enum Ending<C> {
 pub(super) struct Worker {
     pub pid: Pid,
     pub channel: Channel,
-    started: Instant,
+    pub started: Instant,
+    /// It serves.
+    pub ready: bool,
     /// It was told to end.
     pub leaving: bool,
 }
@@ -125,8 +127,8 @@ impl<'a, P: Program> Master<'a, P> {
                 return Ending::Exit(0);
             }
             self.wait(now);
-            self.read_signals();
             self.read_channels();
+            self.read_signals();
             self.check_deadlines(Instant::now());
         }
     }
@@ -140,15 +142,16 @@ impl<'a, P: Program> Master<'a, P> {
         if self.phase != Phase::Running {
             return None;
         }
-        if let Some(pending) = self
-            .pending
-            .as_ref()
-            .filter(|pending| pending.wants_process())
-        {
-            return Some(pending.generation.clone());
+        match &self.pending {
+            Some(pending) if pending.wants_process() => Some(pending.generation.clone()),
+            // Its worker is about to be ready; if not, this comes to be asked again.
+            Some(pending) if pending.new_worker().is_some() => None,
+            _ => {
+                let due =
+                    self.serving().is_none() && self.respawn.due().is_some_and(|due| due <= now);
+                due.then(|| self.current.clone())
+            }
         }
-        let due = self.serving().is_none() && self.respawn.due().is_some_and(|due| due <= now);
-        due.then(|| self.current.clone())
     }
 
     /// The worker of the current generation.
@@ -187,6 +190,7 @@ impl<'a, P: Program> Master<'a, P> {
                     pid,
                     channel,
                     started: now,
+                    ready: false,
                     leaving: false,
                 });
                 if let Some(pending) = &mut self.pending {
@@ -235,13 +239,10 @@ impl<'a, P: Program> Master<'a, P> {
         match self.phase {
             Phase::Terminating(deadline) => deadline,
             Phase::Running => {
-                let respawn = if self.serving().is_none() {
-                    self.respawn.due()
-                } else {
-                    None
-                };
-                let answer = self.pending.as_ref().and_then(Pending::deadline);
-                respawn.into_iter().chain(answer).min()
+                let successor = self.pending.as_ref().and_then(Pending::new_worker);
+                let waits = self.serving().is_none() && successor.is_none();
+                let respawn = self.respawn.due().filter(|_| waits);
+                respawn.into_iter().chain(self.reload_deadline()).min()
             }
             Phase::NotAccepting | Phase::Quitting => None,
         }
@@ -256,7 +257,7 @@ impl<'a, P: Program> Master<'a, P> {
                 self.phase = Phase::Terminating(None);
             }
         }
-        self.check_pending_deadline(now);
+        self.check_reload_deadline(now);
     }
 
     fn read_signals(&mut self) {
@@ -416,7 +417,12 @@ impl<'a, P: Program> Master<'a, P> {
 
     fn handle_report(&mut self, pid: Pid, report: Report) {
         match report {
-            Report::Ready => self.worker_is_ready(pid),
+            Report::Ready => {
+                for worker in self.workers.iter_mut().filter(|worker| worker.pid == pid) {
+                    worker.ready = true;
+                }
+                self.worker_is_ready(pid);
+            }
             Report::Reloaded => self.worker_has_reloaded(pid),
             Report::Refused(reason) => self.worker_has_refused(pid, &reason),
             Report::Drained => {

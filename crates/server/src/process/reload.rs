@@ -47,7 +47,7 @@ impl<C> Pending<C> {
         }
     }
 
-    pub fn deadline(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Instant> {
         match self.how {
             How::InPlace { answer_by, .. } => Some(answer_by),
             How::NewProcess { .. } => None,
@@ -69,7 +69,7 @@ impl<C> Pending<C> {
 
 impl<P: Program> Master<'_, P> {
     pub(super) fn reload(&mut self) {
-        if self.pending.is_some() {
+        if self.pending.is_some() || self.birth_ends().is_some() {
             self.reload_again = true;
             return;
         }
@@ -93,10 +93,12 @@ impl<P: Program> Master<'_, P> {
         };
         let in_place = self.current.plan.fits_same_process(&generation.plan);
         let bundle = recorder.into_bundle().to_bytes();
-        let how = match self.serving().map(|worker| worker.pid) {
-            Some(worker)
-                if in_place && self.send_reload(worker, &generation.resources, &bundle) =>
-            {
+        // One that does not serve by now may never do so.
+        let serving = self
+            .serving()
+            .map(|worker| (worker.pid, worker.ready && in_place));
+        let how = match serving {
+            Some((worker, true)) if self.send_reload(worker, &generation.resources, &bundle) => {
                 How::InPlace {
                     worker,
                     answer_by: Instant::now() + ANSWER_MAX,
@@ -121,6 +123,23 @@ impl<P: Program> Master<'_, P> {
             journal,
             how,
         });
+    }
+
+    /// Until when a worker that does not serve yet may take to do so: a reload waits for that, or for its death.
+    fn birth_ends(&self) -> Option<Instant> {
+        let ends = self.serving().filter(|worker| !worker.ready)?.started + ANSWER_MAX;
+        (Instant::now() < ends).then_some(ends)
+    }
+
+    /// When a reload has waited long enough.
+    pub(super) fn reload_deadline(&self) -> Option<Instant> {
+        let answer = self.pending.as_ref().and_then(Pending::deadline);
+        let birth = if self.reload_again {
+            self.birth_ends()
+        } else {
+            None
+        };
+        answer.into_iter().chain(birth).min()
     }
 
     fn send_reload(&mut self, pid: Pid, next: &Resources, bundle: &[u8]) -> bool {
@@ -152,8 +171,8 @@ impl<P: Program> Master<'_, P> {
         {
             self.come_into_force(pending);
             self.quit_all_but(pid);
-            self.reload_if_asked();
         }
+        self.reload_if_asked();
     }
 
     pub(super) fn worker_has_reloaded(&mut self, pid: Pid) {
@@ -193,14 +212,16 @@ impl<P: Program> Master<'_, P> {
         was_successor
     }
 
-    pub(super) fn check_pending_deadline(&mut self, now: Instant) {
-        let Some(pending) = &mut self.pending else {
-            return;
-        };
-        if pending.deadline().is_some_and(|deadline| deadline <= now) {
-            self.journal
-                .alert("the worker process has not taken the new configuration, a new one starts");
-            pending.how = How::NewProcess { worker: None };
+    pub(super) fn check_reload_deadline(&mut self, now: Instant) {
+        match &mut self.pending {
+            Some(pending) if pending.deadline().is_some_and(|deadline| deadline <= now) => {
+                let what = "the worker process has not taken the new configuration";
+                self.journal
+                    .alert(format_args!("{what}, another one starts"));
+                pending.how = How::NewProcess { worker: None };
+            }
+            Some(_) => {}
+            None => self.reload_if_asked(),
         }
     }
 
@@ -216,7 +237,7 @@ impl<P: Program> Master<'_, P> {
             .give_up(&self.current.resources, &self.journal);
     }
 
-    fn reload_if_asked(&mut self) {
+    pub(super) fn reload_if_asked(&mut self) {
         if std::mem::take(&mut self.reload_again) {
             self.reload();
         }

@@ -162,6 +162,16 @@ impl Running {
         (answer.to_owned(), Pid(pid.parse().unwrap()))
     }
 
+    /// Waits until nobody answers anything else any more; gives the process that does.
+    pub fn wait_for_answer(&self, answer: &str) -> Pid {
+        const IN_A_ROW: usize = 32;
+        let asked = || (self.ask().0 == answer).then_some(());
+        wait_for("one answer only", || {
+            (0..IN_A_ROW).all(|_| asked().is_some()).then_some(())
+        });
+        self.worker()
+    }
+
     pub fn worker(&self) -> Pid {
         self.ask().1
     }

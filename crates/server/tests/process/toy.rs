@@ -178,6 +178,15 @@ struct Shared {
     notifier: Notifier,
 }
 
+impl Shared {
+    fn leave(&self) {
+        let last = self.active.fetch_sub(1, Ordering::SeqCst) == 1;
+        if last && self.quitting.load(Ordering::SeqCst) {
+            self.notifier.finished();
+        }
+    }
+}
+
 pub struct Serving {
     shared: Arc<Shared>,
     /// Closing one stops the threads that accept for a configuration.
@@ -197,7 +206,12 @@ impl Serving {
                 .map(|socket| socket.try_clone_to_owned().unwrap())
                 .collect();
             let (shared, stopped) = (self.shared.clone(), stopped.try_clone().unwrap());
-            std::thread::spawn(move || accept(&shared, &sockets, &stopped));
+            // A thread that may still accept counts like a connection.
+            shared.active.fetch_add(1, Ordering::SeqCst);
+            std::thread::spawn(move || {
+                accept(&shared, &sockets, &stopped);
+                shared.leave();
+            });
         }
     }
 }
@@ -227,9 +241,6 @@ impl Service<Arc<Settings>> for Serving {
     fn quit(&mut self) {
         self.shared.quitting.store(true, Ordering::SeqCst);
         self.stops.clear();
-        if self.shared.active.load(Ordering::SeqCst) == 0 {
-            self.shared.notifier.finished();
-        }
     }
 
     fn stop(self) {}
@@ -255,11 +266,7 @@ fn accept(shared: &Arc<Shared>, sockets: &[OwnedFd], stopped: &UnixStream) {
                 let shared = shared.clone();
                 std::thread::spawn(move || {
                     serve(&shared, TcpStream::from(connection));
-                    if shared.active.fetch_sub(1, Ordering::SeqCst) == 1
-                        && shared.quitting.load(Ordering::SeqCst)
-                    {
-                        shared.notifier.finished();
-                    }
+                    shared.leave();
                 });
             }
         }
