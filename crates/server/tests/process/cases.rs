@@ -527,7 +527,8 @@ fn upgrade_and_end_of_the_old_binary() {
         read_pid(&server.path("pid")).filter(|&pid| pid != old)
     });
     assert_eq!(read_pid(&server.path("pid.oldbin")), Some(old));
-    server.wait_for_answer("two");
+    // Both serve now.
+    wait_for("the new worker", || (server.ask().0 == "two").then_some(()));
     sys::process::kill(old, Signal::Winch).unwrap();
     server.wait_for_log("gracefully shutting down", 1);
     server.wait_for_answer("two");
