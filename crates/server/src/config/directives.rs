@@ -27,6 +27,7 @@ pub const TABLES: &[&[Row<Set>]] = &[
     http::mime::DIRECTIVES,
     content::static_files::DIRECTIVES,
     content::index::DIRECTIVES,
+    content::autoindex::DIRECTIVES,
     content::try_files::DIRECTIVES,
     content::status::DIRECTIVES,
     filter::not_modified::DIRECTIVES,

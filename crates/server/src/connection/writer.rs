@@ -258,7 +258,8 @@ impl Pace {
 }
 
 fn framing(request: &Request, response: &Response, head_only: bool) -> Framing {
-    let bodyless = matches!(response.status, 204 | 304 | 100..=199);
+    // nginx tells no framing with a head alone, but for a length that is known.
+    let bodyless = head_only || matches!(response.status, 204 | 304 | 100..=199);
     let known = response.content_length.is_some();
     if known && (!response.expects_trailers || bodyless) {
         return Framing::Length;
@@ -271,10 +272,9 @@ fn framing(request: &Request, response: &Response, head_only: bool) -> Framing {
     if known && !chunked {
         return Framing::Length;
     }
-    match (chunked, head_only) {
-        (true, _) => Framing::Chunked,
-        (false, true) => Framing::None,
-        (false, false) => Framing::UntilClose,
+    match chunked {
+        true => Framing::Chunked,
+        false => Framing::UntilClose,
     }
 }
 
