@@ -76,6 +76,9 @@ const DEPARTURES: &[(&str, &str)] = &[
     ("rewrite", "config"),
     ("routing", "config"),
     ("variables", "config"),
+    ("variables", "content"),
+    ("variables", "log"),
+    ("variables", "routing"),
 ];
 
 fn row(module: &str) -> Option<usize> {

@@ -63,8 +63,6 @@ impl Program {
     pub fn command(&self, prefix: &Path, conf: &Path) -> Command {
         let mut command = Command::new(&self.path);
         command.arg("-p").arg(prefix).arg("-c").arg(conf);
-        // Where messages go before the configuration is read; by default that differs from build to build.
-        command.arg("-e").arg(prefix.join("startup.log"));
         command
             .env("TZ", "UTC")
             .env("LC_ALL", "C")
@@ -77,6 +75,8 @@ impl Program {
     pub fn test_configuration(&self, prefix: &Path, conf: &Path, globals: Option<&str>) -> Output {
         let mut command = self.command(prefix, conf);
         command.arg("-t");
+        // Where messages go before the configuration is read; by default that differs from build to build.
+        command.arg("-e").arg(prefix.join("startup.log"));
         if let Some(globals) = globals {
             command.arg("-g").arg(globals);
         }
