@@ -1,5 +1,6 @@
 //! One HTTP/1 connection from accept to close: reads heads, has them answered, and decides whether it goes on.
 
+use super::complaints;
 use super::keepalive::Lingering;
 use super::request_body;
 use super::request_head;
@@ -50,7 +51,10 @@ enum HeadRead {
     /// So many bytes of `pending` or the read buffer are the head; they are in the request.
     Request(Box<Request>),
     Refused(Box<Request>, HeadError),
+    /// The server ends the connection.
     Closed,
+    /// The client has ended it, perhaps with an error.
+    Ended(Option<io::Error>),
     TimedOut {
         partial: bool,
     },
@@ -132,13 +136,22 @@ impl Http1 {
             let next = match read {
                 HeadRead::Closed => return,
                 HeadRead::Stale => continue,
-                HeadRead::TimedOut { partial: false } => return,
+                HeadRead::Ended(error) => return self.ended(&generation, listener, error),
+                HeadRead::TimedOut { partial: false } => {
+                    if first {
+                        complaints::timed_out_waiting(&generation, listener, &self.info);
+                    }
+                    return;
+                }
                 HeadRead::TimedOut { partial: true } => {
-                    let request = new_request(&generation, &self.info, thread::monotonic_ms());
+                    let mut request = self.partial_request(&generation);
+                    complaints::timed_out(&mut request, listener);
                     Box::pin(self.refuse(request, listener, 408)).await
                 }
-                HeadRead::Refused(request, error) => {
-                    Box::pin(self.refuse(request, listener, error.status())).await
+                HeadRead::Refused(mut request, error) => {
+                    request_head::prepare_refused(&mut request, listener);
+                    let status = complaints::refused(&request, error);
+                    Box::pin(self.refuse(request, listener, status)).await
                 }
                 HeadRead::Request(mut request) => {
                     request.pipelined = pipelined;
@@ -289,7 +302,8 @@ impl Http1 {
         });
         match polled {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Err(_) | Ok(None)) => Poll::Ready(Some(HeadRead::Closed)),
+            Poll::Ready(Err(error)) => Poll::Ready(Some(HeadRead::Ended(Some(error)))),
+            Poll::Ready(Ok(None)) => Poll::Ready(Some(HeadRead::Ended(None))),
             Poll::Ready(Ok(Some(None))) => Poll::Ready(None),
             Poll::Ready(Ok(Some(Some(Ok(mut request))))) => {
                 request.read_with_turn = woken;
@@ -447,6 +461,25 @@ impl Http1 {
         }
         self.timer.set(settings.keepalive.timeout_ms);
         Next::KeepAlive
+    }
+
+    /// A request of what has come of its head.
+    fn partial_request(&mut self, generation: &Rc<Generation>) -> Box<Request> {
+        let mut request = new_request(generation, &self.info, thread::monotonic_ms());
+        request.buffer = std::mem::take(&mut self.pending);
+        request
+    }
+
+    /// The client has gone: between requests, or within a head, which is logged as a bad request.
+    fn ended(mut self, generation: &Rc<Generation>, listener: usize, error: Option<io::Error>) {
+        if self.pending.is_empty() {
+            return complaints::closed(generation, listener, &self.info, error.as_ref());
+        }
+        let mut request = self.partial_request(generation);
+        self.info.requests.set(self.info.requests.get() + 1);
+        complaints::abandoned(&mut request, listener, error.as_ref());
+        request.sent.status.set(400);
+        log::access::write(&request);
     }
 
     /// Answers a request whose head could not be read, with the settings of the address's default server.

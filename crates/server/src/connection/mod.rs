@@ -1,5 +1,6 @@
 //! A connection's life: reading request heads and bodies, and writing responses (steps 2 and 6 of a request's path).
 
+mod complaints;
 pub mod http1;
 pub mod keepalive;
 pub mod request_body;

@@ -1,5 +1,6 @@
 //! Limits on request heads, and what is made of a head that was read.
 
+use super::complaints;
 use crate::config::directive::{Arity, HS, Set, buffers, flag, msec, number, row, size};
 use crate::http::Request;
 use crate::http::request::Incoming;
@@ -90,7 +91,8 @@ pub fn prepare(request: &mut Request, listener: usize) -> Result<(), u16> {
     prepare_refused(request, listener);
     request.version = request.head.version;
     request.method = request.head.method;
-    let host = http1::check(&request.head, &request.buffer).map_err(|error| error.status())?;
+    let host = http1::check(&request.head, &request.buffer)
+        .map_err(|error| complaints::refused(request, error))?;
     if let Some(host) = host {
         request.host.extend_from_slice(&host.name);
         request.host_port = host.port;
@@ -100,7 +102,7 @@ pub fn prepare(request: &mut Request, listener: usize) -> Result<(), u16> {
     let raw = request.head.path.of(&request.buffer);
     request.uri = match request.head.needs_normalising {
         true => uri::normalise(raw, merge)
-            .map_err(|_| 400_u16)?
+            .map_err(|_| complaints::refused(request, http1::Error::InvalidRequestLine))?
             .into_owned(),
         false => raw.to_vec(),
     };
@@ -119,7 +121,7 @@ pub fn prepare(request: &mut Request, listener: usize) -> Result<(), u16> {
             request.chunked = true;
             request.incoming = Incoming::Chunked(Box::default());
         }
-        Err(error) => return Err(error.status()),
+        Err(error) => return Err(complaints::refused(request, error)),
     }
     request.keep_alive = wants_keep_alive(request);
     Ok(())

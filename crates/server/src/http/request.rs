@@ -281,6 +281,19 @@ impl Request {
             .map(|field| self.text(field.value))
     }
 
+    /// The request line as received, without its end. Of a head that could not be read it is the first line of what came,
+    /// as far as it fits a buffer.
+    #[must_use]
+    pub fn request_line(&self) -> &[u8] {
+        let line = self.text(self.head.request_line);
+        if !line.is_empty() {
+            return line;
+        }
+        let most = self.server().settings.request_head.large_buffers.1 as usize;
+        let buffer = &self.buffer[..self.buffer.len().min(most)];
+        &buffer[..memchr::memchr2(b'\r', b'\n', buffer).unwrap_or(buffer.len())]
+    }
+
     /// The target as the client sent it, with arguments.
     #[must_use]
     pub fn raw_target(&self) -> &[u8] {

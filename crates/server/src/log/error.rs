@@ -198,11 +198,10 @@ pub fn write_request(request: &Request, level: Level, message: fmt::Arguments<'_
     }
 }
 
-/// Writes a line about a connection that has no request (yet); `listening` is the address that it came to.
+/// Writes a line about a connection that has no request (yet).
 pub fn write_connection(
     logs: &ErrorLogs,
     connection: &Connection,
-    listening: &SocketAddress,
     level: Level,
     message: fmt::Arguments<'_>,
 ) {
@@ -211,8 +210,18 @@ pub fn write_connection(
     }
     let mut line = Line::begin(level, Some(connection.number), message);
     line.add(format_args!(", client: {}", Client(&connection.remote)));
-    line.add(format_args!(", server: {listening}"));
+    line.add(format_args!(", server: {}", connection.local));
     logs.put(level, line);
+}
+
+/// Writes that the client closed a connection that was kept for further requests.
+pub fn write_closed_keepalive(logs: &ErrorLogs, connection: &Connection) {
+    let client = Client(&connection.remote);
+    let message = format_args!("client {client} closed keepalive connection");
+    logs.put(
+        Level::Info,
+        Line::begin(Level::Info, Some(connection.number), message),
+    );
 }
 
 /// The logs of the process: where lines go that belong to no request.
@@ -275,7 +284,7 @@ impl ErrorLogs {
         line.add(format_args!(", client: {}", Client(&connection.remote)));
         line.bytes(b", server: ");
         line.bytes(&request.server().name);
-        let request_line = request_line(request);
+        let request_line = request.request_line();
         if !request_line.is_empty() {
             line.quoted(b", request: \"", request_line);
         }
@@ -303,16 +312,6 @@ impl ErrorLogs {
         }
         LINE.set(line.bytes);
     }
-}
-
-/// The request line as received; of a head that could not be read, what there is of it.
-fn request_line(request: &Request) -> &[u8] {
-    let line = request.text(request.head.request_line);
-    if !line.is_empty() {
-        return line;
-    }
-    let buffer = &request.buffer;
-    &buffer[..memchr::memchr2(b'\r', b'\n', buffer).unwrap_or(buffer.len())]
 }
 
 /// The client's address without its port.

@@ -7,7 +7,8 @@ use wire::http1::{Known, Span};
 
 pub const FIXED: &[Fixed] = &[
     ("request", |request, out| {
-        append_span(request, request.head.request_line, out)
+        out.extend_from_slice(request.request_line());
+        !request.buffer.is_empty()
     }),
     ("request_method", |request, out| {
         append_span(request, request.head.method_span, out)

@@ -1,0 +1,172 @@
+//! What the error log says of connections and request heads that came to nothing, in nginx's words.
+
+use super::request_head;
+use crate::config::Generation;
+use crate::http::Request;
+use crate::http::request::Connection;
+use crate::log::error::{self, ErrorLogs, Level};
+use std::fmt;
+use std::io;
+use sys::errno::Errno;
+use wire::http1::{Error, Known};
+
+/// The client ended a connection on which it had no request under way.
+#[inline]
+pub fn closed(
+    generation: &Generation,
+    listener: usize,
+    connection: &Connection,
+    error: Option<&io::Error>,
+) {
+    let logs = logs(generation, listener);
+    if !logs.wants(Level::Info) {
+        return;
+    }
+    let waiting = |message: fmt::Arguments<'_>| {
+        error::write_connection(logs, connection, Level::Info, message);
+    };
+    match error {
+        Some(error) => waiting(format_args!(
+            "recv() failed ({}) while waiting for request",
+            Errno(error)
+        )),
+        None if connection.requests.get() == 0 => {
+            waiting(format_args!(
+                "client closed connection while waiting for request"
+            ));
+        }
+        None => error::write_closed_keepalive(logs, connection),
+    }
+}
+
+/// A new connection brought nothing in `client_header_timeout`.
+pub fn timed_out_waiting(generation: &Generation, listener: usize, connection: &Connection) {
+    error::write_connection(
+        logs(generation, listener),
+        connection,
+        Level::Info,
+        format_args!("client timed out (110: Connection timed out) while waiting for request"),
+    );
+}
+
+/// The error logs of an address are those of its default server.
+fn logs(generation: &Generation, listener: usize) -> &ErrorLogs {
+    let config = &generation.config;
+    let server = config.http.listens[listener].hosts.default;
+    let base = config.server(server).base;
+    &config.location(base).settings.error_log.logs
+}
+
+/// Part of a head came and then the end.
+pub fn abandoned(request: &mut Request, listener: usize, error: Option<&io::Error>) {
+    match error {
+        Some(error) => partial(
+            request,
+            listener,
+            format_args!("recv() failed ({})", Errno(error)),
+        ),
+        None => partial(
+            request,
+            listener,
+            format_args!("client prematurely closed connection"),
+        ),
+    }
+}
+
+/// Part of a head came and not the rest of it in time.
+pub fn timed_out(request: &mut Request, listener: usize) {
+    partial(
+        request,
+        listener,
+        format_args!("client timed out (110: Connection timed out)"),
+    );
+}
+
+fn partial(request: &mut Request, listener: usize, message: fmt::Arguments<'_>) {
+    request_head::prepare_refused(request, listener);
+    let in_line = !request.buffer.contains(&b'\n');
+    error::write_request(
+        request,
+        Level::Info,
+        format_args!("{message} while {}", reading(in_line)),
+    );
+}
+
+/// A head that cannot be served; gives the status to answer.
+#[cold]
+pub fn refused(request: &Request, error: Error) -> u16 {
+    let in_line = matches!(
+        error,
+        Error::InvalidMethod
+            | Error::InvalidRequestLine
+            | Error::InvalidHttp09Method
+            | Error::UnsupportedVersion
+            | Error::RequestLineTooLong
+    );
+    let write = |words: fmt::Arguments<'_>| {
+        error::write_request(
+            request,
+            Level::Info,
+            format_args!("{words} while {}", reading(in_line)),
+        );
+    };
+    match error {
+        Error::MethodNotAllowed => {
+            let method = String::from_utf8_lossy(request.text(request.head.method_span));
+            write(format_args!("client sent {method} method"));
+        }
+        Error::InvalidHost => write(format_args!("client sent invalid host header")),
+        Error::UnknownTransferEncoding => {
+            let value = request.field(Known::TransferEncoding).unwrap_or_default();
+            write(format_args!(
+                "{error}: \"{}\"",
+                String::from_utf8_lossy(value)
+            ));
+        }
+        Error::HeaderTooLarge => too_large(request, &write),
+        Error::DuplicateHeader => duplicate(request, &write),
+        error => write(format_args!("{error}")),
+    }
+    error.status()
+}
+
+/// One line that does not fit a buffer, or more lines than all buffers hold.
+fn too_large(request: &Request, write: &dyn Fn(fmt::Arguments<'_>)) {
+    let most = request.server().settings.request_head.large_buffers.1 as usize;
+    let buffer = &request.buffer;
+    let start = memchr::memrchr(b'\n', buffer).map_or(0, |end| end + 1);
+    let line = &buffer[start..];
+    if line.len() < most {
+        return write(format_args!("client sent too large request"));
+    }
+    let shown = String::from_utf8_lossy(&line[..most.min(LINE_SHOWN)]);
+    write(format_args!(
+        "client sent too long header line: \"{shown}...\""
+    ));
+}
+
+/// How much of a line that is too long the log shows.
+const LINE_SHOWN: usize = 1748;
+
+fn duplicate(request: &Request, write: &dyn Fn(fmt::Arguments<'_>)) {
+    let fields = request.head.fields.iter();
+    let mut hosts = fields.filter(|field| field.known == Known::Host);
+    let (Some(first), Some(second)) = (hosts.next(), hosts.next()) else {
+        return write(format_args!("{}", Error::DuplicateHeader));
+    };
+    let text = |span| String::from_utf8_lossy(request.text(span)).into_owned();
+    write(format_args!(
+        "client sent duplicate host header: \"{}: {}\", previous value: \"{}: {}\"",
+        text(second.name),
+        text(second.value),
+        text(first.name),
+        text(first.value)
+    ));
+}
+
+fn reading(in_line: bool) -> &'static str {
+    match in_line {
+        true => "reading client request line",
+        false => "reading client request headers",
+    }
+}
