@@ -57,6 +57,7 @@ impl Program for Site {
                 index,
                 processors: config.main.cpu_affinity.of_thread(index, processors),
                 count,
+                number: 0,
                 config: Arc::clone(&config),
                 in_force: Arc::clone(&in_force),
                 listeners: spawn.resources.listeners.clone(),
@@ -67,6 +68,7 @@ impl Program for Site {
             );
         }
         Ok(Running {
+            number: 0,
             workers,
             config,
             in_force,
@@ -77,6 +79,8 @@ impl Program for Site {
 
 /// The threads at work.
 pub struct Running {
+    /// How many configurations came into force before this one.
+    number: u64,
     workers: Vec<Worker>,
     config: Arc<Config>,
     in_force: Arc<InForce>,
@@ -92,8 +96,10 @@ impl Service<Arc<Config>> for Running {
     ) -> Result<(), String> {
         install_logs(&config, resources);
         let in_force = Arc::new(InForce::new(self.notifier.clone()));
+        self.number += 1;
         for worker in &self.workers {
             worker.tell(Command::Replace {
+                number: self.number,
                 config: Arc::clone(&config),
                 in_force: Arc::clone(&in_force),
                 listeners: resources.listeners.clone(),

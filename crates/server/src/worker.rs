@@ -22,6 +22,7 @@ const BLOCKING_THREADS: usize = 8;
 pub enum Command {
     /// Serve this from now on.
     Replace {
+        number: u64,
         config: Arc<Config>,
         in_force: Arc<InForce>,
         listeners: Vec<Arc<Listener>>,
@@ -45,6 +46,8 @@ pub struct Begin {
     pub count: usize,
     /// The processors it keeps to; all, if there are none here.
     pub processors: Vec<usize>,
+    /// `Generation::number` of the configuration.
+    pub number: u64,
     pub config: Arc<Config>,
     pub in_force: Arc<InForce>,
     pub listeners: Vec<Arc<Listener>>,
@@ -149,6 +152,7 @@ impl Doors {
 
 async fn serve(begin: Begin, mut commands: UnboundedReceiver<Command>) {
     let generation = Generation {
+        number: begin.number,
         config: begin.config,
         in_force: begin.in_force,
     };
@@ -163,12 +167,17 @@ async fn serve(begin: Begin, mut commands: UnboundedReceiver<Command>) {
     while let Some(command) = commands.recv().await {
         match command {
             Command::Replace {
+                number,
                 config,
                 in_force,
                 listeners,
             } => {
                 doors.set(listeners);
-                state.replace(Rc::new(Generation { config, in_force }));
+                state.replace(Rc::new(Generation {
+                    number,
+                    config,
+                    in_force,
+                }));
             }
             Command::Quit { finished } => {
                 doors.set(Vec::new());

@@ -14,3 +14,11 @@ pub struct Rule {
 pub fn check(_: &crate::http::Request) -> crate::http::Phase {
     Ok(())
 }
+
+impl Settings {
+    /// Whether everyone may enter.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.rules.is_empty()
+    }
+}

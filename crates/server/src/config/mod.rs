@@ -25,6 +25,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A configuration in force on one thread; requests hold on to the one they began with.
 pub struct Generation {
+    /// Different for every configuration that was ever in force in this process.
+    pub number: u64,
     pub config: Arc<Config>,
     pub in_force: Arc<InForce>,
 }

@@ -106,6 +106,8 @@ pub struct Location {
     pub program: rewrite::Program,
     pub routes: locations::Routes,
     pub limit_except: Option<(access::limit_except::Methods, LocationId)>,
+    /// Files are served here without regard to anything but their path (`pipeline::hot`).
+    pub repeat: crate::pipeline::hot::Repeat,
 }
 
 /// A virtual server, resolved.

@@ -8,6 +8,7 @@ use super::model::{
 };
 use super::setting::Complaint;
 use crate::listen::directive::Listen;
+use crate::pipeline::hot;
 use crate::routing::hosts::{Hosts, ServerName};
 use crate::routing::locations::Routes;
 use crate::{log, rewrite};
@@ -84,6 +85,7 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Error> {
             position: None,
         });
     }
+    resolver.mark_repeatable();
     let variables = build.variables.finish().map_err(bare)?;
     Ok(Config {
         main,
@@ -138,6 +140,17 @@ impl Resolver {
             self.listen(listen, id, &frame.names, frame.position.as_ref())?;
         }
         Ok(())
+    }
+
+    /// Notes which locations serve files by path alone.
+    fn mark_repeatable(&mut self) {
+        let no_server_programs = self.servers.iter().all(|server| server.program.is_empty());
+        for location in &mut self.locations {
+            if no_server_programs && location.program.is_empty() && location.limit_except.is_none()
+            {
+                location.repeat = hot::repeat(&location.settings, &location.content);
+            }
+        }
     }
 
     /// Joins a server to the other servers of an address.
@@ -216,6 +229,7 @@ impl Resolver {
             program: Default::default(),
             routes: Routes::default(),
             limit_except: None,
+            repeat: Default::default(),
         });
         id
     }

@@ -6,13 +6,14 @@ use super::request_body;
 use super::request_head;
 use super::stream::Stream;
 use super::timers::Timer;
-use super::writer;
+use super::writer::{self, SendError, Unsent};
 use crate::config::Generation;
 use crate::http::counters::{Activity, Open};
 use crate::http::request::{Buffers, Connection, Incoming};
 use crate::http::{Request, Response, thread};
 use crate::listen::accept::{Place, Shared};
-use crate::{log, pipeline};
+use crate::log;
+use crate::pipeline::{self, hot};
 use std::cell::RefCell;
 use std::io;
 use std::pin::pin;
@@ -118,11 +119,18 @@ impl Http1 {
     /// Serves the connection until it ends.
     pub async fn serve(mut self) {
         let mut first = true;
+        let mut generation = self.shared.generation();
+        let Some(mut listener) = self.shared.listener_index(&generation) else {
+            return;
+        };
         loop {
-            let generation = self.shared.generation();
-            let Some(listener) = self.shared.listener_index(&generation) else {
-                return;
-            };
+            if !self.shared.is_current(&generation) {
+                generation = self.shared.generation();
+                match self.shared.listener_index(&generation) {
+                    Some(index) => listener = index,
+                    None => return,
+                }
+            }
             let server = generation.config.http.listens[listener].hosts.default;
             let settings = &generation.config.server(server).settings.request_head;
             let limits = request_head::limits(settings);
@@ -155,7 +163,7 @@ impl Http1 {
                 }
                 HeadRead::Request(mut request) => {
                     request.pipelined = pipelined;
-                    Box::pin(self.exchange(request, listener)).await
+                    self.answer(request, listener).await
                 }
             };
             self.counted.set(Activity::Waiting);
@@ -334,15 +342,30 @@ impl Http1 {
         }
     }
 
-    /// Has a request answered and sends the response.
-    async fn exchange(&mut self, mut request: Box<Request>, listener: usize) -> Next {
+    /// Answers a request: at once where a response is ready, or through the phases.
+    async fn answer(&mut self, mut request: Box<Request>, listener: usize) -> Next {
         self.info.requests.set(self.info.requests.get() + 1);
         self.counted.set(Activity::Writing);
         self.timer.clear();
         if let Err(status) = request_head::prepare(&mut request, listener) {
-            return self.refuse_prepared(request, status).await;
+            return Box::pin(self.refuse_prepared(request, status)).await;
         }
         request.keep_alive = request.keep_alive && !self.shared.is_shutting_down();
+        let Some((ready, bytes)) = hot::find(&request) else {
+            return Box::pin(self.exchange(request)).await;
+        };
+        request.location = ready.location;
+        if self.is_spent(&request) {
+            return Box::pin(self.exchange(request)).await;
+        }
+        let begun = writer::begin_ready(&self.stream, &request, &ready, bytes);
+        let next = self.finish(&mut request, begun).await;
+        recycle(request);
+        next
+    }
+
+    /// Has a request answered by the phases and sends the response.
+    async fn exchange(&mut self, mut request: Box<Request>) -> Next {
         let mut response = pipeline::phases::respond(&mut request).await;
         if request_body::unread(&request) {
             response = Box::pin(self.settle_body(&mut request, response)).await;
@@ -350,7 +373,9 @@ impl Http1 {
         let Some(response) = response else {
             return self.hang_up(&request);
         };
-        self.limit_keepalive(&mut request);
+        if self.is_spent(&request) {
+            request.keep_alive = false;
+        }
         let next = self.send(&mut request, response).await;
         if next == Next::KeepAlive && request_body::unread(&request) {
             return match Box::pin(request_body::discard(self, &mut request)).await {
@@ -403,7 +428,17 @@ impl Http1 {
     }
 
     async fn send(&mut self, request: &mut Request, response: Response) -> Next {
-        let sent = match writer::begin(&self.stream, request, response) {
+        let begun = writer::begin(&self.stream, request, response);
+        self.finish(request, begun).await
+    }
+
+    /// Sends what the first writes left over, and logs the request.
+    async fn finish(
+        &mut self,
+        request: &mut Request,
+        begun: Result<Option<Unsent>, SendError>,
+    ) -> Next {
+        let sent = match begun {
             Ok(None) => Ok(()),
             Ok(Some(unsent)) => {
                 Box::pin(writer::finish(
@@ -420,9 +455,7 @@ impl Http1 {
         match sent {
             Ok(()) if request.keep_alive => self.keep_alive(request),
             Ok(()) => self.close(request),
-            Err(writer::SendError::TimedOut)
-                if request.location().settings.keepalive.reset_timedout =>
-            {
+            Err(SendError::TimedOut) if request.location().settings.keepalive.reset_timedout => {
                 Next::Reset
             }
             Err(_) => Next::Close,
@@ -439,16 +472,13 @@ impl Http1 {
         }
     }
 
-    /// Turns keep-alive off where the connection has had its share.
-    fn limit_keepalive(&self, request: &mut Request) {
+    /// Whether the connection has had its share of requests or time.
+    fn is_spent(&self, request: &Request) -> bool {
         let settings = &request.location().settings.keepalive;
         let age = thread::monotonic_ms().saturating_sub(self.info.started_ms);
-        let spent = settings.timeout_ms == 0
+        settings.timeout_ms == 0
             || self.info.requests.get() >= settings.requests
-            || age > settings.time_ms;
-        if spent {
-            request.keep_alive = false;
-        }
+            || age > settings.time_ms
     }
 
     fn keep_alive(&mut self, request: &Request) -> Next {

@@ -5,6 +5,7 @@ use super::timers::Timer;
 use crate::filter::headers;
 use crate::http::body::{BodyStream, FileRange, Part};
 use crate::http::{Body, Request, Response, sent, status, thread};
+use crate::pipeline::hot;
 use bytes::{Buf, Bytes};
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -73,6 +74,9 @@ pub fn begin(
         }
         request.sent.status.set(response.status);
         request.sent.header_bytes.set(head.len() as u64);
+        if response.file.is_some() && !head_only {
+            hot::keep(request, &response, &head);
+        }
         let body = match response.body {
             _ if head_only => Body::Empty,
             body if framing == Framing::Chunked => in_one_chunk(request, body),
@@ -143,6 +147,30 @@ fn first_writes(
         body,
         framing,
     }))
+}
+
+/// Sends a response that is ready: its head with the date of now, and the bytes.
+pub fn begin_ready(
+    stream: &Stream,
+    request: &Request,
+    ready: &hot::Ready,
+    memory: Bytes,
+) -> Result<Option<Unsent>, SendError> {
+    HEAD.with(|buffer| {
+        let mut head = buffer.borrow_mut();
+        head.clear();
+        head.extend_from_slice(&ready.head);
+        thread::write_date(&mut head[ready.date.clone()]);
+        request.sent.status.set(200);
+        request.sent.header_bytes.set(head.len() as u64);
+        first_writes(
+            stream,
+            request,
+            &mut head,
+            Body::Memory(memory),
+            Framing::Length,
+        )
+    })
 }
 
 /// Counts what a write took; a full socket took nothing.

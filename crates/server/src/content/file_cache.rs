@@ -9,6 +9,7 @@ use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -33,6 +34,7 @@ const SETTLED_NS: i64 = 50_000_000;
 
 /// A regular file as it was when it was last looked at.
 pub struct Entry {
+    pub path: Box<[u8]>,
     pub identity: Identity,
     pub content: Content,
     /// Seconds since 1970.
@@ -49,6 +51,15 @@ pub enum Content {
 }
 
 impl Entry {
+    /// The bytes, where they are kept in memory.
+    #[must_use]
+    pub fn memory(&self) -> Option<Bytes> {
+        match &self.content {
+            Content::Memory(bytes) => Some(bytes.clone()),
+            Content::File(_) => None,
+        }
+    }
+
     /// The whole file as a body.
     #[must_use]
     pub fn body(&self) -> Body {
@@ -61,6 +72,12 @@ impl Entry {
                 length: self.identity.size,
             }),
         }
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Entry({})", String::from_utf8_lossy(&self.path))
     }
 }
 
@@ -164,6 +181,20 @@ pub async fn lookup(request: &Request, path: &[u8]) -> Lookup {
     }
 }
 
+/// Whether a kept file is still what stands at its path, looked at after the request was sent.
+#[must_use]
+pub fn is_fresh(entry: &Entry, request: &Request) -> bool {
+    if request.read_with_turn && entry.checked_turn.get() == thread::turn() {
+        return true;
+    }
+    let status = sys::file::status_at(Path::new(OsStr::from_bytes(&entry.path)));
+    let fresh = status.is_ok_and(|status| status.identity == entry.identity);
+    if fresh {
+        entry.checked_turn.set(thread::turn());
+    }
+    fresh
+}
+
 /// What kind of thing a path leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -234,6 +265,7 @@ fn open(name: &Path, path: &[u8]) -> io::Result<Rc<Entry>> {
     let keep = content.is_some();
     let modified = before.modified_seconds();
     let entry = Rc::new(Entry {
+        path: path.into(),
         identity: before,
         content: content.unwrap_or_else(|| Content::File(Rc::new(OpenFile { fd: file.into() }))),
         modified,

@@ -14,6 +14,7 @@ use conf::Directive;
 use conf::table::Row;
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
 use wire::http1::Method;
 
 pub const DIRECTIVES: &[Row<Set>] = &[
@@ -278,7 +279,7 @@ pub async fn respond(request: &mut Request) -> Phase<Option<Response>> {
 
 /// The response that sends a whole file.
 #[must_use]
-pub fn file_response(request: &Request, entry: &Entry) -> Response {
+pub fn file_response(request: &Request, entry: &Rc<Entry>) -> Response {
     let settings = &request.location().settings;
     let mut response = Response::new(200, entry.body());
     response.content_type = Some(settings.mime.of_path(&request.uri));
@@ -290,6 +291,7 @@ pub fn file_response(request: &Request, entry: &Entry) -> Response {
         response.etag = Some(entry.etag.clone());
     }
     response.allow_ranges = true;
+    response.file = Some(Rc::clone(entry));
     response
 }
 

@@ -59,6 +59,14 @@ pub struct Settings {
     pub try_files: Option<Arc<TryFiles>>,
 }
 
+impl Settings {
+    /// Whether no files are looked for.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.try_files.is_none()
+    }
+}
+
 impl Raw {
     /// As in nginx, inner blocks do not inherit `try_files`.
     #[must_use]

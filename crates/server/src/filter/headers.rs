@@ -6,6 +6,7 @@ use crate::config::directive::{Arity, HSLI, Set, keyword, row};
 use crate::config::setting::Setting;
 use crate::http::response::LastModified;
 use crate::http::{Request, Response};
+use crate::pipeline::hot::Repeat;
 use crate::variables::Template;
 use bytes::Bytes;
 use conf::Directive;
@@ -121,6 +122,23 @@ pub struct Settings {
     trailers: Arc<Vec<Added>>,
     trailer_inheritance: Inheritance,
     expires: Expires,
+}
+
+impl Settings {
+    /// Whether the same headers are added to every response of the same file, and for how long.
+    #[must_use]
+    pub fn repeat(&self) -> Repeat {
+        let constant = self
+            .headers
+            .iter()
+            .all(|added| added.value.constant().is_some());
+        match self.expires {
+            _ if !constant || !self.trailers.is_empty() => Repeat::Never,
+            Expires::Variable(..) => Repeat::Never,
+            Expires::Fixed(_) => Repeat::WithinSecond,
+            Expires::Off => Repeat::Always,
+        }
+    }
 }
 
 impl Raw {

@@ -2,7 +2,9 @@
 //! their order in `headers`.
 
 use super::Body;
+use crate::content::file_cache::Entry;
 use bytes::Bytes;
+use std::rc::Rc;
 use wire::headers::HeaderList;
 
 /// A Last-Modified value: the time, and its text where it was formatted before.
@@ -35,6 +37,8 @@ pub struct Response {
     /// Server and Date of an upstream, in place of the server's own.
     pub server: Option<Bytes>,
     pub date: Option<Bytes>,
+    /// The file that the body is, whole, where the response is nothing else.
+    pub file: Option<Rc<Entry>>,
     /// The range filter may cut the body.
     pub allow_ranges: bool,
     /// `Accept-Ranges: bytes` is sent, after `headers`.

@@ -87,6 +87,18 @@ pub fn append_date(out: &mut Vec<u8>) {
     });
 }
 
+/// Writes the value of a Date field over `out`, which has its length.
+pub fn write_date(out: &mut [u8]) {
+    THREAD.with(|thread| {
+        let seconds = thread.unix_ms.get() / 1000;
+        let mut cached = thread.date.borrow_mut();
+        if cached.0 != seconds {
+            *cached = (seconds, date::format(seconds as i64));
+        }
+        out.copy_from_slice(&cached.1);
+    });
+}
+
 /// Appends `$time_local`: `28/Sep/2026:12:00:00 +0200`.
 pub fn append_time_local(out: &mut Vec<u8>) {
     with_local(|texts| out.extend_from_slice(&texts.common));

@@ -56,6 +56,12 @@ impl Settings {
         !matches!(self.rate, Amount::Fixed(0)) || request.limit_rate.get().is_some()
     }
 
+    /// Whether no response is ever limited, but by `set $limit_rate`.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        matches!(self.rate, Amount::Fixed(0))
+    }
+
     /// The rate in bytes per second (0: none) and the bytes before it holds.
     #[must_use]
     pub fn evaluate(&self, request: &Request) -> (u64, u64) {

@@ -2,5 +2,6 @@
 
 pub mod error_pages;
 pub mod filters;
+pub mod hot;
 pub mod phases;
 pub mod redirect;

@@ -31,3 +31,11 @@ pub fn compile(
 ) -> Result<Program, conf::Error> {
     Ok(Program::default())
 }
+
+impl Program {
+    /// Whether the program does nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,167 @@
+//! Responses that nothing but a path and its file decide, kept with their head ready to be sent again. A thread keeps them
+//! by server and path; the file is looked at for every request as `content::file_cache` demands, so that none is stale.
+
+use crate::config::model::{LocationId, LocationSettings};
+use crate::content::Content;
+use crate::content::file_cache::{self, Entry};
+use crate::http::request::Incoming;
+use crate::http::{Request, Response, thread};
+use bytes::Bytes;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::{Rc, Weak};
+use wire::http1::{Known, Method, Version};
+
+/// Responses that one thread keeps.
+const READY_MAX: usize = 4096;
+/// The length of a Date field's value.
+const DATE_LENGTH: usize = 29;
+
+/// How long a response may be sent again as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Repeat {
+    #[default]
+    Never,
+    /// As long as the clock shows the same second (`expires`).
+    WithinSecond,
+    Always,
+}
+
+/// A response ready to be sent again.
+pub struct Ready {
+    /// The second since 1970 that it was made in, where it holds for no other.
+    second: Option<u64>,
+    pub location: LocationId,
+    file: Weak<Entry>,
+    /// The whole head, for a connection that is kept.
+    pub head: Box<[u8]>,
+    /// Where the Date field's value stands in it.
+    pub date: std::ops::Range<usize>,
+}
+
+/// What is ready on one thread, for one generation of the configuration.
+#[derive(Default)]
+struct Table {
+    generation: u64,
+    servers: Vec<HashMap<Box<[u8]>, Rc<Ready>, foldhash::fast::RandomState>>,
+    count: usize,
+}
+
+thread_local! {
+    static TABLE: RefCell<Table> = RefCell::default();
+}
+
+/// Whether a location's responses for files are decided by path and file alone, as long as the request carries no
+/// conditions. Every phase and filter that looks at more has its line here.
+#[must_use]
+pub fn repeat(settings: &LocationSettings, content: &Content) -> Repeat {
+    let plain = matches!(content, Content::Files)
+        && settings.static_files.root.path.constant().is_some()
+        && !settings.static_files.internal
+        && settings.access.is_open()
+        && settings.try_files.is_off()
+        && settings.limit_rate.is_off();
+    match plain {
+        true => settings.headers.repeat(),
+        false => Repeat::Never,
+    }
+}
+
+/// Whether a request asks for nothing special: a GET on a connection that is kept, without body or conditions.
+fn is_plain_request(request: &Request) -> bool {
+    request.method == Method::Get
+        && request.version == Version::Http11
+        && request.keep_alive
+        && matches!(request.incoming, Incoming::Done)
+        && !request.head.fields.iter().any(|field| {
+            matches!(
+                field.known,
+                Known::Range
+                    | Known::IfRange
+                    | Known::IfModifiedSince
+                    | Known::IfUnmodifiedSince
+                    | Known::IfMatch
+                    | Known::IfNoneMatch
+                    | Known::Upgrade
+            )
+        })
+}
+
+/// The response that is ready for a request, with the file's bytes.
+#[must_use]
+pub fn find(request: &Request) -> Option<(Rc<Ready>, Bytes)> {
+    if !is_plain_request(request) || request.generation.config.http.variables.uses_sent {
+        return None;
+    }
+    TABLE.with(|table| {
+        let mut table = table.borrow_mut();
+        if table.generation != request.generation.number {
+            *table = Table {
+                generation: request.generation.number,
+                ..Table::default()
+            };
+            return None;
+        }
+        let ready = table
+            .servers
+            .get(request.server as usize)?
+            .get(&request.uri[..])?;
+        let fresh = ready
+            .file
+            .upgrade()
+            .filter(|file| file_cache::is_fresh(file, request));
+        match fresh.as_deref().and_then(Entry::memory) {
+            Some(bytes) => Some((Rc::clone(ready), bytes)),
+            None => {
+                table.servers[request.server as usize].remove(&request.uri[..]);
+                table.count -= 1;
+                None
+            }
+        }
+    })
+}
+
+/// Keeps a response whose head was just written as `head`, if it may be sent again.
+pub fn keep(request: &Request, response: &Response, head: &[u8]) {
+    let Some(file) = &response.file else { return };
+    let location = request.location();
+    if response.status != 200
+        || request.uri_changed
+        || request.internal
+        || location.repeat == Repeat::Never
+        || !is_plain_request(request)
+    {
+        return;
+    }
+    let Some(date) = memchr::memmem::find(head, b"\r\nDate: ") else {
+        return;
+    };
+    let date = date + b"\r\nDate: ".len();
+    let second = (location.repeat == Repeat::WithinSecond).then(|| thread::unix_ms() / 1000);
+    let ready = Ready {
+        second,
+        location: request.location,
+        file: Rc::downgrade(file),
+        head: head.into(),
+        date: date..date + DATE_LENGTH,
+    };
+    TABLE.with(|table| {
+        let mut table = table.borrow_mut();
+        if table.generation != request.generation.number || table.count >= READY_MAX {
+            *table = Table {
+                generation: request.generation.number,
+                ..Table::default()
+            };
+        }
+        let server = request.server as usize;
+        if table.servers.len() <= server {
+            table.servers.resize_with(server + 1, HashMap::default);
+        }
+        if table.servers[server]
+            .insert(request.uri[..].into(), Rc::new(ready))
+            .is_none()
+        {
+            table.count += 1;
+        }
+    });
+}
