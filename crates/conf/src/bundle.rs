@@ -69,6 +69,17 @@ impl Bundle {
     }
 }
 
+/// Texts by path, as if they had been read from there.
+impl FromIterator<(PathBuf, Vec<u8>)> for Bundle {
+    fn from_iter<T: IntoIterator<Item = (PathBuf, Vec<u8>)>>(texts: T) -> Bundle {
+        let texts = texts.into_iter().map(|(path, text)| (path, Ok(text)));
+        Bundle {
+            texts: texts.collect(),
+            globs: BTreeMap::new(),
+        }
+    }
+}
+
 impl Source for Bundle {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         answer(self.texts.get(path))
