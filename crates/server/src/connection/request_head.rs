@@ -88,7 +88,8 @@ pub fn limits(settings: &Settings) -> Limits {
 /// Makes a request of a head that was read: version, host and server, path, body framing, keep-alive. The error is the
 /// status to refuse it with; the request has a server and location then, too.
 pub fn prepare(request: &mut Request, listener: usize) -> Result<(), u16> {
-    prepare_refused(request, listener);
+    choose_default_server(request, listener);
+    read_target(request).map_err(|error| complaints::refused(request, error))?;
     request.version = request.head.version;
     request.method = request.head.method;
     let host = http1::check(&request.head, &request.buffer)
@@ -97,17 +98,6 @@ pub fn prepare(request: &mut Request, listener: usize) -> Result<(), u16> {
         request.host.extend_from_slice(&host.name);
         request.host_port = host.port;
         choose_server(request, listener);
-    }
-    let merge = request.server().settings.request_head.merge_slashes;
-    let raw = request.head.path.of(&request.buffer);
-    request.uri = match request.head.needs_normalising {
-        true => uri::normalise(raw, merge)
-            .map_err(|_| complaints::refused(request, http1::Error::InvalidRequestLine))?
-            .into_owned(),
-        false => raw.to_vec(),
-    };
-    if let Some(args) = request.head.args {
-        request.args = args.of(&request.buffer).to_vec();
     }
     match body::request_framing(&request.head.fields, &request.buffer, request.version) {
         Ok(Framing::None | Framing::UntilClose) => {}
@@ -127,14 +117,37 @@ pub fn prepare(request: &mut Request, listener: usize) -> Result<(), u16> {
     Ok(())
 }
 
-/// Gives a request that has no readable head the address's default server.
+/// Gives a request whose head could not be read the address's default server, and the path if that much was read.
 pub fn prepare_refused(request: &mut Request, listener: usize) {
+    choose_default_server(request, listener);
+    // The request is refused for another reason already.
+    let _ = read_target(request);
+}
+
+fn choose_default_server(request: &mut Request, listener: usize) {
     let server = request.generation.config.http.listens[listener]
         .hosts
         .default;
     request.server = server;
     request.location = request.server().base;
     request.received.set(request.buffer.len() as u64);
+}
+
+/// The path and the arguments of the request line. As in nginx the host is not known yet, so that `merge_slashes` is
+/// the default server's.
+fn read_target(request: &mut Request) -> Result<(), http1::Error> {
+    let merge = request.server().settings.request_head.merge_slashes;
+    let raw = request.head.path.of(&request.buffer);
+    if request.head.needs_normalising {
+        let path = uri::normalise(raw, merge).map_err(|_| http1::Error::InvalidRequestLine)?;
+        request.uri.extend_from_slice(&path);
+    } else {
+        request.uri.extend_from_slice(raw);
+    }
+    if let Some(args) = request.head.args {
+        request.args.extend_from_slice(args.of(&request.buffer));
+    }
+    Ok(())
 }
 
 fn choose_server(request: &mut Request, listener: usize) {

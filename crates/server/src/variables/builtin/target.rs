@@ -41,8 +41,10 @@ pub const FIXED: &[Fixed] = &[
     ("realpath_root", realpath_root),
 ];
 
+/// Not found where the request line could not be read.
 fn uri(request: &Request, out: &mut Vec<u8>) -> bool {
-    append(Some(&request.uri), out)
+    out.extend_from_slice(&request.uri);
+    !request.uri.is_empty()
 }
 
 fn args(request: &Request, out: &mut Vec<u8>) -> bool {
