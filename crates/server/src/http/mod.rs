@@ -9,6 +9,7 @@ pub mod response;
 pub mod sent;
 pub mod status;
 pub mod thread;
+pub mod user_agent;
 
 pub use body::Body;
 pub use interrupt::{Interrupt, Phase};

@@ -3,13 +3,13 @@
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HSL, HSLI, Outcome, Set, flag, row};
 use crate::http::interrupt::Target;
-use crate::http::{Body, Interrupt, Request, Response, status};
+use crate::http::{Body, Interrupt, Request, Response, status, user_agent};
 use crate::variables::Template;
 use bytes::Bytes;
 use conf::table::Row;
 use conf::{Directive, values};
 use std::sync::Arc;
-use wire::http1::Method;
+use wire::http1::{Method, Version};
 
 pub const DIRECTIVES: &[Row<Set>] = &[
     row(
@@ -226,12 +226,47 @@ fn page(request: &mut Request, mut response: Response) -> Response {
         return response;
     };
     response.content_type = Some(Bytes::from_static(b"text/html"));
-    let tokens = request.location().settings.transmission.server_tokens;
-    response.set_body(Body::Memory(html(code, title, tokens.text())));
+    let settings = &request.location().settings;
+    let browser = user_agent::browser(request);
+    if let (301 | 302, true, true, Some(location)) = (
+        code,
+        browser.msie,
+        settings.redirect.msie_refresh,
+        &response.location,
+    ) {
+        let body = refresh(location);
+        response.status = 200;
+        response.location = None;
+        response.set_body(Body::Memory(body));
+        return response;
+    }
+    let pad = settings.redirect.msie_padding
+        && code >= 400
+        && (browser.msie || browser.chrome)
+        && request.version >= Version::Http10;
+    let page = html(code, title, settings.transmission.server_tokens.text(), pad);
+    response.set_body(Body::Memory(page));
     response
 }
 
-fn html(code: u16, title: &str, server: &str) -> Bytes {
+/// A page that redirects, for browsers that keep the fragment of the page before.
+fn refresh(location: &[u8]) -> Bytes {
+    let mut page = b"<html><head><meta http-equiv=\"Refresh\" content=\"0; URL=".to_vec();
+    wire::uri::escape_into(location, wire::uri::Class::Refresh, &mut page);
+    page.extend_from_slice(b"\"></head><body></body></html>\r\n");
+    Bytes::from(page)
+}
+
+/// Browsers that show pages of their own in place of short ones get pages that are not short.
+const PADDING: &str = "<!-- a padding to disable MSIE and Chrome friendly error page -->\r\n";
+const PADDING_LINES: usize = 6;
+
+fn html(code: u16, title: &str, server: &str, pad: bool) -> Bytes {
+    let padding = if pad {
+        PADDING.repeat(PADDING_LINES)
+    } else {
+        String::new()
+    };
     let note = match code {
         494 => "<center>Request Header Or Cookie Too Large</center>\r\n",
         495 => "<center>The SSL certificate error</center>\r\n",
@@ -245,6 +280,6 @@ fn html(code: u16, title: &str, server: &str) -> Bytes {
         "400 Bad Request"
     };
     Bytes::from(format!(
-        "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{heading}</h1></center>\r\n{note}<hr><center>{server}</center>\r\n</body>\r\n</html>\r\n"
+        "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{heading}</h1></center>\r\n{note}<hr><center>{server}</center>\r\n</body>\r\n</html>\r\n{padding}"
     ))
 }

@@ -106,10 +106,11 @@ pub fn find(request: &Request) -> Option<(Rc<Ready>, Bytes)> {
             .servers
             .get(request.server as usize)?
             .get(&request.uri[..])?;
-        let fresh = ready
-            .file
-            .upgrade()
-            .filter(|file| file_cache::is_fresh(file, request));
+        let in_time = ready
+            .second
+            .is_none_or(|second| second == thread::unix_ms() / 1000);
+        let file = ready.file.upgrade().filter(|_| in_time);
+        let fresh = file.filter(|file| file_cache::is_fresh(file, request));
         match fresh.as_deref().and_then(Entry::memory) {
             Some(bytes) => Some((Rc::clone(ready), bytes)),
             None => {

@@ -1,0 +1,95 @@
+//! A piece of a file on its way to the socket by sendfile, with cold pages fetched away from the network thread.
+
+use super::pace::Pace;
+use super::{SendError, writable};
+use crate::connection::stream::Stream;
+use crate::connection::timers::Timer;
+use crate::http::Request;
+use crate::http::body::FileRange;
+use std::io;
+use std::rc::Rc;
+
+/// Sends a piece of a file.
+pub async fn send_file(
+    stream: &Stream,
+    timer: &mut Timer,
+    request: &Request,
+    pace: &mut Pace,
+    range: FileRange,
+) -> Result<(), SendError> {
+    let most = request.location().settings.transmission.sendfile_max_chunk;
+    let most = if most == 0 {
+        MAX_SENDFILE
+    } else {
+        most.min(MAX_SENDFILE)
+    };
+    let mut offset = range.offset;
+    let end = range.offset + range.length;
+    while offset < end {
+        let count = pace.admit((end - offset).min(most)).await;
+        let piece = FileRange {
+            file: Rc::clone(&range.file),
+            offset,
+            length: count,
+        };
+        if !readable_at_once(&piece) {
+            fetch(&piece).await?;
+        }
+        match stream.try_sendfile(&range.file, offset, count as usize) {
+            Ok(0) => return Err(SendError::Truncated),
+            Ok(sent) => {
+                offset += sent as u64;
+                pace.sent += sent as u64;
+                request
+                    .sent
+                    .bytes
+                    .set(request.sent.bytes.get() + sent as u64);
+                if sent as u64 == count && offset < end {
+                    tokio::task::yield_now().await;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                stream.clear_writable();
+                writable(stream, timer, request).await?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the piece's first and last byte are in memory, so that sendfile will not wait for a disk.
+pub fn readable_at_once(range: &FileRange) -> bool {
+    let cached = |offset| {
+        matches!(
+            sys::io::pread_cached(&range.file.fd, &mut [0], offset),
+            Ok(sys::io::Cached::Read(_))
+        )
+    };
+    range.length == 0 || (cached(range.offset) && cached(range.offset + range.length - 1))
+}
+
+/// Brings a piece of a file into memory, away from the network thread.
+async fn fetch(range: &FileRange) -> Result<(), SendError> {
+    let file = range.file.fd.try_clone()?;
+    let (offset, end) = (range.offset, range.offset + range.length);
+    let read = tokio::task::spawn_blocking(move || {
+        let mut buffer = vec![0; FETCH_SIZE];
+        let mut at = offset;
+        while at < end {
+            match sys::io::pread(&file, &mut buffer, at)? {
+                0 => break,
+                read => at += read as u64,
+            }
+        }
+        Ok::<(), io::Error>(())
+    });
+    read.await.map_err(|_| SendError::Truncated)??;
+    Ok(())
+}
+
+/// Bytes that a background read takes at a time.
+const FETCH_SIZE: usize = 256 * 1024;
+
+/// The most one sendfile call is asked for, so that one client does not keep the thread.
+pub const MAX_SENDFILE: u64 = 2 * 1024 * 1024;
