@@ -1,7 +1,6 @@
 //! The server as the process layer sees it: nginx.conf becomes a plan and a configuration, and network threads serve it.
 
 use crate::config::{self, Config, InForce, Paths};
-use crate::listen::directive::Listen;
 use crate::log;
 use crate::process::{
     Diagnostic, ErrorLog, ErrorTarget, Level, ListenSpec, Loaded, Notifier, Plan, Program,
@@ -175,7 +174,11 @@ fn plan(config: &Config, _: &Paths) -> Result<Plan, String> {
         .http
         .listens
         .iter()
-        .map(|listener| listen_spec(&listener.listen))
+        .filter(|listener| listener.own_socket)
+        .map(|listener| ListenSpec {
+            address: listener.listen.address.clone(),
+            options: listener.listen.options.clone(),
+        })
         .collect();
     Ok(plan)
 }
@@ -206,36 +209,4 @@ fn find_user(name: &str, group: Option<&str>) -> Result<(sys::user::User, sys::u
         None => return Err(not_found("getgrnam", group)),
     };
     Ok((user, gid))
-}
-
-fn listen_spec(listen: &Listen) -> ListenSpec {
-    use sys::listen::{Keepalive, ListenOptions};
-    let mut options = ListenOptions {
-        ipv6_only: listen.ipv6only,
-        deferred_accept: listen.deferred,
-        receive_buffer: listen.rcvbuf.map(|bytes| bytes as usize),
-        send_buffer: listen.sndbuf.map(|bytes| bytes as usize),
-        fast_open: listen.fastopen,
-        ..ListenOptions::default()
-    };
-    if let Some(backlog) = listen.backlog {
-        options.backlog = backlog;
-    }
-    options.keepalive = match listen.so_keepalive {
-        None => Keepalive::System,
-        Some(keepalive) if !keepalive.on => Keepalive::Off,
-        Some(keepalive) => Keepalive::On(sys::socket::Probes {
-            idle: keepalive
-                .idle_s
-                .map(|seconds| Duration::from_secs(seconds.into())),
-            interval: keepalive
-                .interval_s
-                .map(|seconds| Duration::from_secs(seconds.into())),
-            count: keepalive.count,
-        }),
-    };
-    ListenSpec {
-        address: listen.address.clone(),
-        options,
-    }
 }

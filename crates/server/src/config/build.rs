@@ -51,7 +51,7 @@ pub struct Frame {
     pub program: Vec<rewrite::RawStatement>,
     pub children: Vec<Child>,
     pub names: Vec<ServerName>,
-    pub listens: Vec<crate::listen::directive::Listen>,
+    pub listens: Vec<crate::listen::directive::Use>,
     /// The directives of this block that have no setting of their own.
     pub accepted: Vec<Vec<u8>>,
 }
@@ -83,6 +83,7 @@ pub struct Build<'a> {
     pub variables: Registry,
     pub logs: crate::log::files::LogFiles,
     pub thread_pools: super::accepted::ThreadPools,
+    pub addresses: crate::listen::options::Addresses,
     pub warnings: Vec<conf::Error>,
     frames: Vec<Frame>,
 }
@@ -98,6 +99,7 @@ impl<'a> Build<'a> {
             variables: Registry::default(),
             logs: Default::default(),
             thread_pools: Default::default(),
+            addresses: Default::default(),
             warnings: Vec::new(),
             frames: vec![Frame::new(Contexts::MAIN, LocationKind::None, None)],
         }

@@ -156,7 +156,7 @@ impl Settings {
         sockets: usize,
         warnings: &mut Vec<conf::Error>,
     ) -> Result<(), conf::Error> {
-        if sockets as u64 > self.worker_connections {
+        if sockets as u64 >= self.worker_connections {
             return Err(conf::Error::new(
                 format!(
                     "{} worker_connections are not enough for {sockets} listening sockets",

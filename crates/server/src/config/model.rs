@@ -135,8 +135,12 @@ pub struct Http {
 /// One listening address with the servers behind it.
 #[derive(Debug)]
 pub struct Listener {
-    pub listen: crate::listen::directive::Listen,
+    pub listen: crate::listen::options::Listen,
     pub hosts: hosts::Hosts,
+    /// It has a socket; otherwise its connections come by the socket of the wildcard address of its port.
+    pub own_socket: bool,
+    /// The addresses whose connections come by this wildcard's socket, with their places in `Http::listens`.
+    pub covers: Vec<(std::net::IpAddr, usize)>,
 }
 
 /// Everything, resolved: what a thread serves from. Immutable and shared.

@@ -46,11 +46,6 @@ pub const NEUTRAL: &[Neutral] = &[
     neutral("proxy_cache", OFF, NOT_DONE),
     neutral("random_index", OFF, NOT_DONE),
     neutral("real_ip_recursive", OFF, NOT_DONE),
-    neutral(
-        "satisfy",
-        &["all", "any"],
-        "While allow and deny are the only check, both words mean the same.",
-    ),
     neutral("slice", &["0"], NOT_DONE),
     neutral("source_charset", OFF, NOT_DONE),
     neutral("ssi", OFF, NOT_DONE),

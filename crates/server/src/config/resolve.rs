@@ -7,7 +7,8 @@ use super::model::{
     ServerId, ServerSettings,
 };
 use super::setting::Complaint;
-use crate::listen::directive::Listen;
+use crate::listen::options::{Addresses, Listen};
+use crate::listen::{address, directive::Use};
 use crate::pipeline::hot;
 use crate::routing::hosts::{Hosts, ServerName};
 use crate::routing::locations::Routes;
@@ -21,7 +22,9 @@ use std::collections::HashMap;
 pub struct Resolver {
     pub locations: Vec<Location>,
     servers: Vec<Server>,
-    listens: Vec<Listener>,
+    addresses: Addresses,
+    /// By address: the servers there.
+    hosts: Vec<Option<Hosts>>,
     warnings: Vec<Error>,
 }
 
@@ -47,6 +50,7 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Error> {
     build.thread_pools.check()?;
     let mut resolver = Resolver {
         warnings: build.warnings,
+        addresses: build.addresses,
         ..Resolver::default()
     };
     if let Some(frame) = build.http.frame {
@@ -75,7 +79,10 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Error> {
             }
         }
     }
-    main.check(resolver.listens.len(), &mut resolver.warnings)?;
+    resolver.mark_repeatable();
+    let listens = listeners(resolver.addresses, resolver.hosts);
+    let sockets = listens.iter().filter(|listener| listener.own_socket);
+    main.check(sockets.count(), &mut resolver.warnings)?;
     if let Some(name) = build.variables.undefined()
         && inventory::has_variable(name)
     {
@@ -85,14 +92,13 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Error> {
             position: None,
         });
     }
-    resolver.mark_repeatable();
     let variables = build.variables.finish().map_err(bare)?;
     Ok(Config {
         main,
         http: Http {
             servers: resolver.servers,
             locations: resolver.locations,
-            listens: resolver.listens,
+            listens,
             variables,
         },
         error_log: error_log.logs,
@@ -132,12 +138,20 @@ impl Resolver {
             program,
             named,
         });
-        let listens = match frame.listens.is_empty() {
-            true => vec![Listen::new(Listen::default_address())],
-            false => frame.listens,
-        };
-        for listen in listens {
-            self.listen(listen, id, &frame.names, frame.position.as_ref())?;
+        let mut listens = frame.listens;
+        if listens.is_empty() {
+            let plain = Listen::new(address::of_servers_without_one());
+            let address = self.addresses.add(plain).map_err(|message| Error {
+                message,
+                position: frame.position.clone(),
+            })?;
+            listens.push(Use {
+                address,
+                default_server: false,
+            });
+        }
+        for place in listens {
+            self.listen(place, id, &frame.names);
         }
         Ok(())
     }
@@ -154,63 +168,28 @@ impl Resolver {
     }
 
     /// Joins a server to the other servers of an address.
-    fn listen(
-        &mut self,
-        listen: Listen,
-        server: ServerId,
-        names: &[ServerName],
-        position: Option<&conf::Position>,
-    ) -> Result<(), Error> {
-        let text = listen.to_string();
-        let error = |message: String| Error {
-            message,
-            position: position.cloned(),
-        };
-        let index = match self
-            .listens
-            .iter()
-            .position(|other| other.listen.address == listen.address)
-        {
-            Some(index) => {
-                let known = &mut self.listens[index];
-                if listen.options_set && known.listen.options_set {
-                    return Err(error(format!("duplicate listen options for {text}")));
-                }
-                if listen.default_server && known.listen.default_server {
-                    return Err(error(format!("a duplicate default server for {text}")));
-                }
-                let default_server = known.listen.default_server || listen.default_server;
-                if listen.default_server {
-                    known.hosts.default = server;
-                }
-                if listen.options_set {
-                    known.listen = listen;
-                }
-                known.listen.default_server = default_server;
-                index
-            }
-            None => {
-                self.listens.push(Listener {
-                    listen,
-                    hosts: Hosts::new(server),
-                });
-                self.listens.len() - 1
-            }
-        };
+    fn listen(&mut self, place: Use, server: ServerId, names: &[ServerName]) {
+        if self.hosts.len() <= place.address {
+            self.hosts.resize_with(place.address + 1, || None);
+        }
+        let hosts = self.hosts[place.address].get_or_insert_with(|| Hosts::new(server));
+        if place.default_server {
+            hosts.default = server;
+        }
         let empty = [ServerName::Exact(Bytes::new())];
         let names = if names.is_empty() { &empty[..] } else { names };
         for name in names {
-            if !self.listens[index].hosts.add(name, server) {
+            if !hosts.add(name, server) {
                 self.warnings.push(Error {
                     message: format!(
-                        "conflicting server name \"{}\" on {text}, ignored",
-                        String::from_utf8_lossy(&display_name(name))
+                        "conflicting server name \"{}\" on {}, ignored",
+                        String::from_utf8_lossy(&display_name(name)),
+                        self.addresses.address(place.address)
                     ),
                     position: None,
                 });
             }
         }
-        Ok(())
     }
 
     fn push(
@@ -326,6 +305,43 @@ impl Resolver {
         );
         Ok(self.push(name, frame.kind, settings, content))
     }
+}
+
+/// Joins the addresses with their servers. An address without options of its own on a port that has a wildcard address
+/// is left to the wildcard's socket: the system would not open both.
+fn listeners(addresses: Addresses, hosts: Vec<Option<Hosts>>) -> Vec<Listener> {
+    let mut listeners: Vec<Listener> = addresses
+        .into_inner()
+        .into_iter()
+        .zip(hosts)
+        .filter_map(|(listen, hosts)| {
+            Some(Listener {
+                listen,
+                hosts: hosts?,
+                own_socket: true,
+                covers: Vec::new(),
+            })
+        })
+        .collect();
+    for index in 0..listeners.len() {
+        let listen = &listeners[index].listen;
+        let Some(ip) = listen.address.ip().filter(|ip| !ip.is_unspecified()) else {
+            continue;
+        };
+        let port = listen.address.port();
+        let wildcard = |other: &Listener| {
+            other.listen.address.port() == port
+                && (other.listen.address.ip())
+                    .is_some_and(|other| other.is_unspecified() && other.is_ipv4() == ip.is_ipv4())
+        };
+        if !listen.bind
+            && let Some(wildcard) = listeners.iter().position(wildcard)
+        {
+            listeners[index].own_socket = false;
+            listeners[wildcard].covers.push((ip, index));
+        }
+    }
+    listeners
 }
 
 /// A name as it was written.

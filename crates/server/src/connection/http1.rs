@@ -120,13 +120,13 @@ impl Http1 {
     pub async fn serve(mut self) {
         let mut first = true;
         let mut generation = self.shared.generation();
-        let Some(mut listener) = self.shared.listener_index(&generation) else {
+        let Some(mut listener) = self.shared.listener_index(&generation, &self.info) else {
             return;
         };
         loop {
             if !self.shared.is_current(&generation) {
                 generation = self.shared.generation();
-                match self.shared.listener_index(&generation) {
+                match self.shared.listener_index(&generation, &self.info) {
                     Some(index) => listener = index,
                     None => return,
                 }
@@ -540,7 +540,7 @@ impl Http1 {
     async fn linger(mut self) {
         let _ = sys::socket::shutdown(&self.stream, std::net::Shutdown::Write);
         let generation = self.shared.generation();
-        let Some(listener) = self.shared.listener_index(&generation) else {
+        let Some(listener) = self.shared.listener_index(&generation, &self.info) else {
             return;
         };
         let config = &generation.config;

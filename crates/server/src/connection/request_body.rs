@@ -90,6 +90,7 @@ crate::config::setting::settings! {
 }
 
 fn temp_path(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    build.location().request_body.temp_path.vacant()?;
     let name = directive.args[0].as_str().ok_or("invalid value")?;
     let mut path = TempPath {
         directory: build.paths.in_prefix(name),
@@ -97,8 +98,9 @@ fn temp_path(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     };
     for (level, word) in path.levels.iter_mut().zip(&directive.args[1..]) {
         *level = values::parse_number(word)
-            .filter(|digits| (1..=3).contains(digits))
-            .ok_or_else(|| format!("invalid value \"{word}\""))? as u8;
+            .and_then(|digits| u8::try_from(digits).ok())
+            .filter(|&digits| digits > 0)
+            .ok_or("invalid value")?;
     }
     build.location().request_body.temp_path.set(path)
 }

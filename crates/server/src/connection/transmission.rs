@@ -1,7 +1,7 @@
 //! How a response is put on the wire: sendfile, packet building, chunking and the Server field.
 
 use crate::config::build::Build;
-use crate::config::directive::{Arity, HSL, HSLI, Outcome, Set, flag, msec, row, size};
+use crate::config::directive::{Arity, HSL, HSLI, Outcome, Set, flag, keyword, msec, row, size};
 use conf::Directive;
 use conf::table::Row;
 
@@ -96,11 +96,14 @@ crate::config::setting::settings! {
 }
 
 fn server_tokens(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    let tokens = match &directive.args[0][..] {
-        b"on" => ServerTokens::On,
-        b"off" => ServerTokens::Off,
-        b"build" => ServerTokens::Build,
-        _ => return Err(format!("invalid value \"{}\"", directive.args[0]).into()),
-    };
-    build.location().transmission.server_tokens.set(tokens)
+    let words = &[
+        ("on", ServerTokens::On),
+        ("off", ServerTokens::Off),
+        ("build", ServerTokens::Build),
+    ];
+    keyword(
+        &mut build.location().transmission.server_tokens,
+        directive,
+        words,
+    )
 }

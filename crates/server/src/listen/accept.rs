@@ -147,15 +147,24 @@ impl Shared {
         Rc::ptr_eq(generation, &self.thread.generation.borrow())
     }
 
-    /// The listening address's place in a configuration; `None` if it does not listen there any more.
+    /// The place in a configuration of the address that a connection came to; `None` if nobody listens there any more.
     #[must_use]
-    pub fn listener_index(&self, generation: &Generation) -> Option<usize> {
-        generation
-            .config
-            .http
-            .listens
+    pub fn listener_index(
+        &self,
+        generation: &Generation,
+        connection: &Connection,
+    ) -> Option<usize> {
+        let listens = &generation.config.http.listens;
+        let index = listens
             .iter()
-            .position(|listener| listener.listen.address == self.address)
+            .position(|listener| listener.listen.address == self.address)?;
+        let covers = &listens[index].covers;
+        if covers.is_empty() {
+            return Some(index);
+        }
+        let ip = connection.local_address().ip()?;
+        let exact = covers.iter().find(|(covered, _)| *covered == ip);
+        Some(exact.map_or(index, |&(_, exact)| exact))
     }
 
     #[must_use]

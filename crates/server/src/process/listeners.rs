@@ -17,7 +17,7 @@ const BIND_PAUSE: Duration = Duration::from_millis(500);
 /// The environment variable in which nginx hands its sockets over to a new binary, as `5;6;`.
 pub const INHERITED_SOCKETS: &str = "NGINX";
 
-/// One address to listen at. `options.reuse_port` is decided here, not there.
+/// One address to listen at. All but its first socket have SO_REUSEPORT whatever the options say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenSpec {
     pub address: SocketAddress,
@@ -186,12 +186,9 @@ fn open_one(
             sockets.push(socket.try_clone().map_err(failed("dup()"))?);
         }
     } else {
-        // Without SO_REUSEPORT at first: a second server started by mistake must fail here, not share the port.
-        let alone = ListenOptions {
-            reuse_port: false,
-            ..spec.options.clone()
-        };
-        sockets.push(listen::listen(&spec.address, &alone)?);
+        // Without SO_REUSEPORT at first, unless `reuseport` is written: a second server started by mistake must fail here,
+        // not share the port.
+        sockets.push(listen::listen(&spec.address, &spec.options)?);
     }
     if sockets.len() < wanted {
         for socket in &sockets {

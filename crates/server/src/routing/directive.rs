@@ -37,10 +37,7 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         "internal",
         LOCATION,
         Arity::Exactly(0),
-        |b, _| {
-            b.location().static_files.internal.0 = Some(true);
-            Ok(())
-        },
+        |b, _| b.location().static_files.internal.set(true),
         "Only requests that were redirected inside the server.",
     ),
 ];
