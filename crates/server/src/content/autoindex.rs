@@ -4,7 +4,7 @@ mod listing;
 
 use super::file_cache::libc_errno;
 use super::static_files::PathBuffer;
-use crate::config::directive::{Arity, HSL, HSLI, Set, flag, keyword, row};
+use crate::config::directive::{Arity, HSL, Set, flag, keyword, row};
 use crate::http::{Body, Interrupt, Phase, Request, Response};
 use crate::log::error::{Level, write_request};
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use wire::http1::Method;
 pub const DIRECTIVES: &[Row<Set>] = &[
     row(
         "autoindex",
-        HSLI,
+        HSL,
         Arity::Flag,
         |b, d| flag(&mut b.location().autoindex.on, d),
         "Whether a directory without index file is listed.",
