@@ -26,6 +26,7 @@ pub const TABLES: &[&[Row<Set>]] = &[
     limit::rate::DIRECTIVES,
     http::mime::DIRECTIVES,
     content::static_files::DIRECTIVES,
+    content::file_cache::DIRECTIVES,
     content::index::DIRECTIVES,
     content::autoindex::DIRECTIVES,
     content::try_files::DIRECTIVES,

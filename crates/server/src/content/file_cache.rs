@@ -1,47 +1,66 @@
-//! Open files and small hot bodies, kept by each thread. A file is looked at (`stat`) at least once in every turn of the
-//! thread's event loop in which it is served, after the request was received, so that a changed file is never sent stale;
-//! see ARCHITECTURE.md, "Fresh and fast".
+//! Files by path, kept by each thread: small hot bodies in memory, and what `open_file_cache` keeps open. Without that
+//! directive a file is looked at (`stat`) in each turn of the thread's event loop in which it is served, after the request
+//! was received, so that a changed file is never sent stale; see ARCHITECTURE.md, "Fresh and fast". What stays unseen is a
+//! writer through a shared memory map, whose changes the kernel dates late.
+
+mod directive;
+mod table;
+
+pub use directive::{DIRECTIVES, OpenFileCache, Raw, Settings};
 
 use crate::http::body::{FileRange, OpenFile};
 use crate::http::{Body, Request, thread};
 use crate::log::error::Level;
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use sys::file::Identity;
-use wire::fields::date;
-
-crate::config::setting::settings! {
-    placeholder: bool = false,
-}
+use sys::file::{Identity, Status};
+use sys::io::Cached;
+use table::{Limits, Table, Used};
+use wire::fields::{date, etag};
 
 /// Files up to this size are kept in memory.
 pub const MEMORY_FILE_MAX: u64 = 128 * 1024;
-/// Memory that one thread keeps file bodies in.
+/// What one thread keeps of bodies in memory. What `open_file_cache` keeps has the same limit of its own.
 pub const MEMORY_MAX: u64 = 32 * 1024 * 1024;
-/// Entries that one thread keeps.
+/// Bodies that one thread keeps.
 pub const ENTRIES_MAX: usize = 8192;
+/// Files that one thread reads from a cold disk at the same time; beyond them a file is sent without being kept.
+pub const COLD_READS_MAX: usize = 32;
+/// Bytes that an entry takes beside its body.
+const ENTRY_BYTES: u64 = 256;
+/// Entries that are looked at for `inactive` when one is added.
+const SWEEP: usize = 2;
 /// A file that changed less than this before it was read may change again without its times telling (the clock of file
-/// times ticks coarsely): it is served but not kept.
+/// times ticks every 10 ms or faster): it is served but not kept in memory.
 const SETTLED_NS: i64 = 50_000_000;
 
 /// A regular file as it was when it was last looked at.
 pub struct Entry {
-    pub path: Box<[u8]>,
+    pub path: Rc<[u8]>,
     pub identity: Identity,
     pub content: Content,
     /// Seconds since 1970.
     pub modified: i64,
     pub last_modified: Bytes,
     pub etag: Bytes,
+    /// When the file was last looked at: the turn, and the thread's clock.
     checked_turn: Cell<u64>,
+    checked_ms: Cell<u64>,
+    used: Cell<bool>,
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Entry({})", String::from_utf8_lossy(&self.path))
+    }
 }
 
 /// A file's bytes.
@@ -51,6 +70,21 @@ pub enum Content {
 }
 
 impl Entry {
+    fn new(path: &[u8], identity: Identity, content: Content, checked: Checked) -> Rc<Entry> {
+        let modified = identity.modified_seconds();
+        Rc::new(Entry {
+            path: path.into(),
+            identity,
+            content,
+            modified,
+            last_modified: Bytes::copy_from_slice(&date::format(modified)),
+            etag: Bytes::from(etag::of_file(modified, identity.size)),
+            checked_turn: Cell::new(checked.turn),
+            checked_ms: Cell::new(checked.ms),
+            used: Cell::new(false),
+        })
+    }
+
     /// The bytes, where they are kept in memory.
     #[must_use]
     pub fn memory(&self) -> Option<Bytes> {
@@ -73,15 +107,62 @@ impl Entry {
             }),
         }
     }
-}
 
-impl fmt::Debug for Entry {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Entry({})", String::from_utf8_lossy(&self.path))
+    fn bytes(&self) -> u64 {
+        ENTRY_BYTES
+            + match &self.content {
+                Content::Memory(bytes) => bytes.len() as u64,
+                Content::File(_) => 0,
+            }
+    }
+
+    /// Whether a file that is still the same could be kept in memory now and is not.
+    fn may_settle(&self) -> bool {
+        matches!(self.content, Content::File(_)) && fits_memory(&self.identity)
     }
 }
 
+/// The moment in which a path was looked at.
+#[derive(Clone, Copy)]
+struct Checked {
+    turn: u64,
+    ms: u64,
+}
+
+impl Checked {
+    fn now() -> Checked {
+        Checked {
+            turn: thread::turn(),
+            ms: thread::monotonic_ms(),
+        }
+    }
+
+    fn note(self, entry: &Entry) {
+        entry.checked_turn.set(self.turn);
+        entry.checked_ms.set(self.ms);
+    }
+}
+
+impl Used for Rc<Entry> {
+    fn note_use(&self) {
+        self.used.set(true);
+    }
+
+    fn take_use(&self) -> bool {
+        self.used.replace(false)
+    }
+}
+
+/// Whether a file is small enough to be kept and old enough for its times to tell the next change.
+fn fits_memory(identity: &Identity) -> bool {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |now| now.as_nanos() as i64);
+    identity.size <= MEMORY_FILE_MAX && identity.changed_ns.saturating_add(SETTLED_NS) < now
+}
+
 /// What stands at a path.
+#[derive(Debug, Clone)]
 pub enum Lookup {
     File(Rc<Entry>),
     Directory,
@@ -91,19 +172,27 @@ pub enum Lookup {
 }
 
 /// Why a path could not be opened.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Failure {
     pub call: &'static str,
-    pub error: io::Error,
+    /// The kernel's number.
+    pub number: i32,
 }
 
 impl Failure {
+    fn new(call: &'static str, error: &io::Error) -> Failure {
+        Failure {
+            call,
+            number: error.raw_os_error().unwrap_or_default(),
+        }
+    }
+
     /// The status that nginx answers.
     #[must_use]
     pub fn status(&self) -> u16 {
-        match self.error.raw_os_error() {
-            Some(libc_errno::ENOENT | libc_errno::ENOTDIR | libc_errno::ENAMETOOLONG) => 404,
-            Some(libc_errno::EACCES | libc_errno::ELOOP) => 403,
+        match self.number {
+            libc_errno::ENOENT | libc_errno::ENOTDIR | libc_errno::ENAMETOOLONG => 404,
+            libc_errno::EACCES | libc_errno::EMLINK | libc_errno::ELOOP => 403,
             _ => 500,
         }
     }
@@ -116,16 +205,11 @@ impl Failure {
         }
     }
 
-    /// The kernel's number.
-    #[must_use]
-    pub fn number(&self) -> i32 {
-        self.error.raw_os_error().unwrap_or_default()
-    }
-
     /// `2: No such file or directory`.
     #[must_use]
     pub fn describe(&self) -> String {
-        sys::errno::Errno(&self.error).to_string()
+        let error = io::Error::from_raw_os_error(self.number);
+        sys::errno::Errno(&error).to_string()
     }
 }
 
@@ -134,63 +218,100 @@ pub(super) mod libc_errno {
     pub const ENOENT: i32 = 2;
     pub const EACCES: i32 = 13;
     pub const ENOTDIR: i32 = 20;
+    pub const EMLINK: i32 = 31;
     pub const ENAMETOOLONG: i32 = 36;
     pub const ELOOP: i32 = 40;
 }
 
+/// What `open_file_cache` keeps of a path.
+struct Kept {
+    what: Lookup,
+    checked_ms: u64,
+    used_ms: u64,
+    inactive_ms: u64,
+    uses: u64,
+    used: Cell<bool>,
+}
+
+impl Used for Kept {
+    fn note_use(&self) {
+        self.used.set(true);
+    }
+
+    fn take_use(&self) -> bool {
+        self.used.replace(false)
+    }
+}
+
 #[derive(Default)]
 struct Files {
-    entries: HashMap<Box<[u8]>, Rc<Entry>, foldhash::fast::RandomState>,
-    memory: u64,
+    memory: Table<Rc<Entry>>,
+    open: Table<Kept>,
+    cold_reads: usize,
 }
 
 thread_local! {
     static FILES: RefCell<Files> = RefCell::default();
 }
 
-/// Looks at `path` for a request.
-pub async fn lookup(request: &Request, path: &[u8]) -> Lookup {
-    let kept = FILES.with(|files| files.borrow().entries.get(path).cloned());
-    if let Some(entry) = &kept
-        && request.read_with_turn
-        && entry.checked_turn.get() == thread::turn()
-    {
-        return Lookup::File(Rc::clone(entry));
-    }
-    let name = Path::new(OsStr::from_bytes(path));
-    let status = match sys::file::status_at(name) {
-        Ok(status) => status,
-        Err(error) => return failed("open()", error, path),
-    };
-    if let Some(entry) = kept {
-        if entry.identity == status.identity {
-            entry.checked_turn.set(thread::turn());
-            return Lookup::File(entry);
-        }
-        forget(path);
-    }
-    if status.is_directory() {
-        return Lookup::Directory;
-    }
-    if !status.is_file() {
-        return Lookup::Other;
-    }
-    match open(name, path) {
-        Ok(entry) => Lookup::File(entry),
-        Err(error) => failed("open()", error, path),
-    }
+/// What is known of a path before it is looked at.
+enum Known {
+    /// No need to look.
+    Fresh(Lookup),
+    /// The file as it was.
+    Stale(Rc<Entry>),
+    Nothing,
 }
 
-/// Whether a kept file is still what stands at its path, looked at after the request was sent.
+/// Looks at `path` for a request, and opens the file there.
+pub async fn lookup(request: &Request, path: &[u8]) -> Lookup {
+    let settings = &request.location().settings.file_cache;
+    let checked = Checked::now();
+    let known = match recall(request, settings, path) {
+        Known::Fresh(found) => return found,
+        Known::Stale(entry) => Some(entry),
+        Known::Nothing => None,
+    };
+    let name = Path::new(OsStr::from_bytes(path));
+    let found = match sys::file::status_at(name) {
+        Err(error) => Lookup::Failed(Failure::new("open()", &error)),
+        Ok(status) if status.is_directory() => Lookup::Directory,
+        Ok(status) if !status.is_file() => Lookup::Other,
+        Ok(status) => match known {
+            Some(entry) if entry.identity == status.identity && !entry.may_settle() => {
+                checked.note(&entry);
+                if settings.open.is_some() {
+                    keep(settings, path, &Lookup::File(Rc::clone(&entry)), checked);
+                }
+                return Lookup::File(entry);
+            }
+            _ => match open(name, checked).await {
+                Ok(Some(entry)) => Lookup::File(entry),
+                Ok(None) => Lookup::Other,
+                Err(error) => Lookup::Failed(Failure::new("open()", &error)),
+            },
+        },
+    };
+    keep(settings, path, &found, checked);
+    found
+}
+
+/// Whether a kept file is still what stands at its path, looked at after the request was sent, or taken for true by
+/// `open_file_cache`.
 #[must_use]
-pub fn is_fresh(entry: &Entry, request: &Request) -> bool {
+pub fn is_fresh(entry: &Entry, request: &Request, settings: &Settings) -> bool {
+    entry.used.set(true);
     if request.read_with_turn && entry.checked_turn.get() == thread::turn() {
+        return true;
+    }
+    let age_ms = thread::monotonic_ms() - entry.checked_ms.get();
+    if settings.open.is_some() && settings.min_uses <= 1 && age_ms < settings.valid_ms() {
         return true;
     }
     let status = sys::file::status_at(Path::new(OsStr::from_bytes(&entry.path)));
     let fresh = status.is_ok_and(|status| status.identity == entry.identity);
     if fresh {
-        entry.checked_turn.set(thread::turn());
+        Checked::now().note(entry);
     }
     fresh
 }
@@ -205,88 +326,208 @@ pub enum Kind {
 
 /// Looks at `path` without opening it.
 pub fn look(request: &Request, path: &[u8]) -> Result<Kind, Failure> {
-    let kept = FILES.with(|files| files.borrow().entries.get(path).cloned());
-    if let Some(entry) = &kept
-        && request.read_with_turn
-        && entry.checked_turn.get() == thread::turn()
-    {
-        return Ok(Kind::File);
+    let settings = &request.location().settings.file_cache;
+    let checked = Checked::now();
+    let known = match recall(request, settings, path) {
+        Known::Fresh(Lookup::Failed(failure)) => {
+            return Err(Failure {
+                call: "stat()",
+                ..failure
+            });
+        }
+        Known::Fresh(Lookup::Directory) => return Ok(Kind::Directory),
+        Known::Fresh(_) => return Ok(Kind::File),
+        Known::Stale(entry) => Some(entry),
+        Known::Nothing => None,
+    };
+    let status = match sys::file::status_at(Path::new(OsStr::from_bytes(path))) {
+        Ok(status) => status,
+        Err(error) => {
+            let failure = Failure::new("stat()", &error);
+            keep(settings, path, &Lookup::Failed(failure), checked);
+            return Err(failure);
+        }
+    };
+    if status.is_directory() {
+        keep(settings, path, &Lookup::Directory, checked);
+        return Ok(Kind::Directory);
     }
-    let status = sys::file::status_at(Path::new(OsStr::from_bytes(path)));
-    let status = status.map_err(|error| Failure {
-        call: "stat()",
-        error,
-    })?;
-    if let Some(entry) = kept
+    if let Some(entry) = known
         && entry.identity == status.identity
     {
-        entry.checked_turn.set(thread::turn());
+        checked.note(&entry);
     }
-    Ok(match status.is_directory() {
-        true => Kind::Directory,
-        false => Kind::File,
+    Ok(Kind::File)
+}
+
+/// What the tables hold: fresh is what was looked at in this turn, after the request came, and what `open_file_cache`
+/// takes for true.
+fn recall(request: &Request, settings: &Settings, path: &[u8]) -> Known {
+    FILES.with_borrow_mut(|files| {
+        if let Some(open) = &settings.open
+            && let Some(kept) = files.open.find(path)
+        {
+            let now = thread::monotonic_ms();
+            if now - kept.used_ms > open.inactive_ms {
+                kept.uses = 0;
+            }
+            let valid = now - kept.checked_ms < settings.valid_ms();
+            let rare = kept.uses < settings.min_uses && matches!(kept.what, Lookup::File(_));
+            kept.used_ms = now;
+            kept.uses += 1;
+            if valid && !rare {
+                return Known::Fresh(kept.what.clone());
+            }
+            if let Lookup::File(entry) = &kept.what {
+                return Known::Stale(Rc::clone(entry));
+            }
+        }
+        match files.memory.find(path) {
+            Some(entry) if request.read_with_turn && entry.checked_turn.get() == thread::turn() => {
+                Known::Fresh(Lookup::File(Rc::clone(entry)))
+            }
+            Some(entry) => Known::Stale(Rc::clone(entry)),
+            None => Known::Nothing,
+        }
     })
 }
 
-fn failed(call: &'static str, error: io::Error, path: &[u8]) -> Lookup {
-    forget(path);
-    Lookup::Failed(Failure { call, error })
-}
-
-fn forget(path: &[u8]) {
-    FILES.with(|files| {
-        let mut files = files.borrow_mut();
-        if let Some(entry) = files.entries.remove(path)
-            && let Content::Memory(bytes) = &entry.content
-        {
-            files.memory -= bytes.len() as u64;
+/// Keeps what was found: bodies in memory, and with `open_file_cache` all that it covers.
+fn keep(settings: &Settings, path: &[u8], found: &Lookup, checked: Checked) {
+    FILES.with_borrow_mut(|files| {
+        match found {
+            Lookup::File(entry) if matches!(entry.content, Content::Memory(_)) => {
+                let limits = Limits {
+                    entries: ENTRIES_MAX,
+                    bytes: MEMORY_MAX,
+                };
+                let known = files
+                    .memory
+                    .find(path)
+                    .is_some_and(|kept| Rc::ptr_eq(kept, entry));
+                if !known {
+                    files.memory.insert(
+                        Rc::clone(&entry.path),
+                        Rc::clone(entry),
+                        entry.bytes(),
+                        limits,
+                    );
+                }
+            }
+            _ => files.memory.remove(path),
         }
+        let Some(open) = &settings.open else {
+            return;
+        };
+        let covered = match found {
+            Lookup::File(_) | Lookup::Directory => true,
+            Lookup::Failed(_) => settings.errors,
+            Lookup::Other => false,
+        };
+        if !covered {
+            files.open.remove(path);
+            return;
+        }
+        keep_open(&mut files.open, open, path, found, checked);
     });
 }
 
-/// Opens a file and keeps it where it is small and settled.
-fn open(name: &Path, path: &[u8]) -> io::Result<Rc<Entry>> {
+fn keep_open(
+    table: &mut Table<Kept>,
+    open: &OpenFileCache,
+    path: &[u8],
+    found: &Lookup,
+    checked: Checked,
+) {
+    let now = thread::monotonic_ms();
+    table.sweep(SWEEP, |kept| now - kept.used_ms > kept.inactive_ms);
+    let uses = table.find(path).map_or(1, |kept| kept.uses);
+    let (path, bytes) = match found {
+        Lookup::File(entry) => (Rc::clone(&entry.path), entry.bytes()),
+        _ => (path.into(), ENTRY_BYTES),
+    };
+    let kept = Kept {
+        what: found.clone(),
+        checked_ms: checked.ms,
+        used_ms: now,
+        inactive_ms: open.inactive_ms,
+        uses,
+        used: Cell::new(false),
+    };
+    let limits = Limits {
+        entries: open.max,
+        bytes: MEMORY_MAX,
+    };
+    table.insert(path, kept, bytes, limits);
+}
+
+/// Opens a file, and reads it where it is small and settled. `None`: it is no regular file (any more). `checked`
+/// is when the path was looked at.
+async fn open(name: &Path, checked: Checked) -> io::Result<Option<Rc<Entry>>> {
+    let path = name.as_os_str().as_bytes();
     let file = sys::file::open(name)?;
-    let before = sys::file::status(&file)?.identity;
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_nanos() as i64;
-    let settled = before.changed_ns + SETTLED_NS < now;
-    let mut content = None;
-    if before.size <= MEMORY_FILE_MAX && settled {
-        let mut bytes = vec![0; before.size as usize];
-        let read = sys::io::pread_cached(&file, &mut bytes, 0)?;
-        let whole = before.size == 0 || read == sys::io::Cached::Read(bytes.len());
-        if whole && sys::file::status(&file)?.identity == before {
-            content = Some(Content::Memory(Bytes::from(bytes)));
-        }
+    let status = sys::file::status(&file)?;
+    if !status.is_file() {
+        return Ok(None);
     }
-    let keep = content.is_some();
-    let modified = before.modified_seconds();
-    let entry = Rc::new(Entry {
-        path: path.into(),
-        identity: before,
-        content: content.unwrap_or_else(|| Content::File(Rc::new(OpenFile { fd: file.into() }))),
-        modified,
-        last_modified: Bytes::copy_from_slice(&date::format(modified)),
-        etag: Bytes::from(format!("\"{:x}-{:x}\"", modified, before.size)),
-        checked_turn: Cell::new(thread::turn()),
-    });
-    if keep {
-        remember(path, &entry);
+    let identity = status.identity;
+    if !fits_memory(&identity) {
+        let content = Content::File(Rc::new(OpenFile { fd: file.into() }));
+        return Ok(Some(Entry::new(path, identity, content, checked)));
     }
-    Ok(entry)
+    let mut bytes = vec![0; identity.size as usize];
+    let (file, read) = match sys::io::pread_cached(&file, &mut bytes, 0)? {
+        Cached::Read(read) if read == bytes.len() => (file, Some(bytes)),
+        _ if bytes.is_empty() => (file, Some(bytes)),
+        _ => read_cold(file, bytes).await?,
+    };
+    let content = match read {
+        Some(bytes) if is_still(&file, &identity)? => Content::Memory(Bytes::from(bytes)),
+        _ => Content::File(Rc::new(OpenFile { fd: file.into() })),
+    };
+    Ok(Some(Entry::new(path, identity, content, checked)))
 }
 
-fn remember(path: &[u8], entry: &Rc<Entry>) {
-    FILES.with(|files| {
-        let mut files = files.borrow_mut();
-        if files.entries.len() >= ENTRIES_MAX || files.memory + entry.identity.size > MEMORY_MAX {
-            files.entries.clear();
-            files.memory = 0;
+/// Whether a file is as it was before it was read, so that what was read is one state of it.
+fn is_still(file: &File, before: &Identity) -> io::Result<bool> {
+    sys::file::status(file).map(|status: Status| status.identity == *before)
+}
+
+/// Counts a read from a cold disk for as long as it takes.
+struct ColdRead;
+
+impl ColdRead {
+    fn begin() -> Option<ColdRead> {
+        FILES.with_borrow_mut(|files| {
+            if files.cold_reads >= COLD_READS_MAX {
+                return None;
+            }
+            files.cold_reads += 1;
+            Some(ColdRead)
+        })
+    }
+}
+
+impl Drop for ColdRead {
+    fn drop(&mut self) {
+        FILES.with_borrow_mut(|files| files.cold_reads -= 1);
+    }
+}
+
+/// Reads a whole file away from the network thread; `None` if it is shorter than it was, or too many are being read.
+async fn read_cold(file: File, mut bytes: Vec<u8>) -> io::Result<(File, Option<Vec<u8>>)> {
+    let Some(_counted) = ColdRead::begin() else {
+        return Ok((file, None));
+    };
+    let read = tokio::task::spawn_blocking(move || {
+        let mut at = 0;
+        while at < bytes.len() {
+            match sys::io::pread(&file, &mut bytes[at..], at as u64)? {
+                0 => return Ok((file, None)),
+                read => at += read,
+            }
         }
-        files.memory += entry.identity.size;
-        files.entries.insert(path.into(), Rc::clone(entry));
+        Ok((file, Some(bytes)))
     });
+    read.await.map_err(io::Error::other)?
 }

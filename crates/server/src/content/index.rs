@@ -68,7 +68,7 @@ pub fn respond(request: &Request) -> Phase {
                 return Err(redirect(Bytes::from(uri)));
             }
             Err(failure) => {
-                let number = failure.number();
+                let number = failure.number;
                 if matches!(
                     number,
                     libc_errno::ENOTDIR | libc_errno::ENAMETOOLONG | libc_errno::EACCES
@@ -110,7 +110,7 @@ fn check_directory(request: &Request, path: &[u8], directory: usize) -> Phase {
             );
             Err(Interrupt::Status(500))
         }
-        Err(failure) => match failure.number() {
+        Err(failure) => match failure.number {
             libc_errno::ENOENT => Err(refuse(request, path, &failure)),
             // Searching the directory was allowed before.
             libc_errno::EACCES => Ok(()),
@@ -124,7 +124,7 @@ fn check_directory(request: &Request, path: &[u8], directory: usize) -> Phase {
 
 /// 403 or 404, logged in nginx's words.
 fn refuse(request: &Request, path: &[u8], failure: &Failure) -> Interrupt {
-    let (status, what) = match failure.number() {
+    let (status, what) = match failure.number {
         libc_errno::EACCES => (403, "forbidden"),
         _ => (404, "not found"),
     };

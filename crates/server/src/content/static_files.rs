@@ -33,13 +33,6 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         "What stands in place of the location's part of the path.",
     ),
     row(
-        "internal",
-        LOCATION,
-        Arity::Exactly(0),
-        |b, _| b.location().static_files.internal.set(true),
-        "Only redirects inside the server lead to this location.",
-    ),
-    row(
         "etag",
         HSL,
         Arity::Flag,

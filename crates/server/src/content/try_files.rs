@@ -126,7 +126,7 @@ pub fn check(request: &mut Request) -> Phase {
             Ok(_) => {}
             Err(failure) => {
                 let missing = matches!(
-                    failure.number(),
+                    failure.number,
                     libc_errno::ENOENT | libc_errno::ENOTDIR | libc_errno::ENAMETOOLONG
                 );
                 if !missing {

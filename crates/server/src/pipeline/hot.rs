@@ -110,7 +110,9 @@ pub fn find(request: &Request) -> Option<(Rc<Ready>, Bytes)> {
             .second
             .is_none_or(|second| second == thread::unix_ms() / 1000);
         let file = ready.file.upgrade().filter(|_| in_time);
-        let fresh = file.filter(|file| file_cache::is_fresh(file, request));
+        let location = request.generation.config.location(ready.location);
+        let settings = &location.settings.file_cache;
+        let fresh = file.filter(|file| file_cache::is_fresh(file, request, settings));
         match fresh.as_deref().and_then(Entry::memory) {
             Some(bytes) => Some((Rc::clone(ready), bytes)),
             None => {
