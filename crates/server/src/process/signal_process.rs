@@ -48,6 +48,14 @@ pub fn send(command: SignalCommand, pid_path: &Path, journal: &Journal) -> i32 {
             );
             return 1;
         }
+        Err(error) if error.kind() == std::io::ErrorKind::IsADirectory => {
+            let (path, reason) = (pid_path.display(), sys::errno::Errno(&error));
+            journal.write(
+                Level::Critical,
+                format_args!("pread() \"{path}\" failed ({reason})"),
+            );
+            return 1;
+        }
         Err(error) => {
             journal.write(Level::Error, open_failed(pid_path, &error));
             return 1;
