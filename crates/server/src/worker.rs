@@ -66,11 +66,11 @@ impl Worker {
             keep_to(&begin.processors);
             let local = LocalSet::new();
             thread::begin_turn();
-            local.spawn_local(serve(begin, receiver));
-            let mut local = pin!(local);
+            // Not until the last task: what is left when `serve` ends is dropped.
+            let mut serving = pin!(local.run_until(serve(begin, receiver)));
             runtime.block_on(std::future::poll_fn(|context| {
                 thread::begin_turn();
-                local.as_mut().poll(context)
+                serving.as_mut().poll(context)
             }));
             runtime.shutdown_background();
         })?;

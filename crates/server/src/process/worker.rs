@@ -20,6 +20,9 @@ use super::program::{Notice, Notifier, Program, Service, Spawn};
 use super::resources::Resources;
 use sys::signal::{Received, Signal, SignalReader};
 
+/// How long the service may take to stop, once it is told to.
+const STOP_MAX: Duration = Duration::from_secs(3);
+
 const SIGNALS: &[Signal] = &[
     Signal::Hup,
     Signal::Int,
@@ -183,9 +186,7 @@ impl<'a, P: Program> Worker<'a, P> {
     pub fn run(mut self) -> i32 {
         while self.turn() == Then::GoOn {}
         self.journal.notice("exiting");
-        self.service.stop();
-        self.journal.notice("exit");
-        0
+        self.end()
     }
 
     /// The same without a master, which would remove what the process leaves behind.
@@ -194,6 +195,22 @@ impl<'a, P: Program> Worker<'a, P> {
         self.journal.notice("exiting");
         pid_file::remove(&self.plan.pid, &self.journal);
         self.close_listeners();
+        self.end()
+    }
+
+    /// The process ends even when the service does not.
+    fn end(self) -> i32 {
+        let journal = self.journal.clone();
+        let watch = move || {
+            std::thread::sleep(STOP_MAX);
+            journal.alert("the service has not stopped in time");
+            std::process::exit(0);
+        };
+        if let Err(error) = std::thread::Builder::new().spawn(watch) {
+            let reason = sys::errno::Errno(&error);
+            self.journal
+                .alert(format_args!("pthread_create() failed ({reason})"));
+        }
         self.service.stop();
         self.journal.notice("exit");
         0

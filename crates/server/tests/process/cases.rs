@@ -25,6 +25,10 @@ pub const ALL: &[(&str, fn())] = &[
         a_worker_told_to_quit_is_replaced,
     ),
     (
+        "a_service_that_does_not_stop_is_ended",
+        a_service_that_does_not_stop_is_ended,
+    ),
+    (
         "a_worker_that_cannot_start_waits_for_a_reload",
         a_worker_that_cannot_start_waits_for_a_reload,
     ),
@@ -189,6 +193,15 @@ fn a_worker_told_to_quit_is_replaced() {
         server.wait_for_log(&line, 1);
         assert_ne!(server.worker(), worker);
     }
+}
+
+fn a_service_that_does_not_stop_is_ended() {
+    let server = Running::start("answer one\nfail stop");
+    let worker = server.worker();
+    sys::process::kill(worker, Signal::Term).unwrap();
+    server.wait_for_log("the service has not stopped in time", 1);
+    server.wait_for_log(&format!("worker process {worker} exited with code 0"), 1);
+    assert_ne!(server.worker(), worker);
 }
 
 fn a_worker_that_cannot_start_waits_for_a_reload() {

@@ -53,7 +53,7 @@ struct Toy {
 struct Settings {
     answer: String,
     access_log: Option<PathBuf>,
-    /// The worker fails: `start` (fatal), `replace` (refuses), `die` (in the middle of taking it over), `birth`.
+    /// The worker fails: `start` (fatal), `replace` (refuses), `die` (in the middle of taking it over), `birth`, `stop` (never does).
     fail: Option<String>,
     notifier: Mutex<Option<Notifier>>,
 }
@@ -243,7 +243,11 @@ impl Service<Arc<Settings>> for Serving {
         self.stops.clear();
     }
 
-    fn stop(self) {}
+    fn stop(self) {
+        while self.shared.now.lock().unwrap().0.fail.as_deref() == Some("stop") {
+            std::thread::park();
+        }
+    }
 }
 
 fn accept(shared: &Arc<Shared>, sockets: &[OwnedFd], stopped: &UnixStream) {
