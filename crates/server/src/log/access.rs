@@ -298,7 +298,11 @@ impl AccessLog {
             }
         };
         if let Err(complaint) = written {
-            error::write_request(request, Level::Alert, format_args!("{complaint}"));
+            error::write_request(
+                request,
+                Level::Alert,
+                format_args!("{complaint} while logging request"),
+            );
         }
     }
 }

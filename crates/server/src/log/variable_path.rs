@@ -79,7 +79,11 @@ pub fn write(request: &Request, path: &Template, line: &[u8]) {
         Err(error) => write_request(
             request,
             Level::Critical,
-            format_args!("open() \"{}\" failed ({})", path.display(), Errno(&error)),
+            format_args!(
+                "open() \"{}\" failed ({}) while logging request",
+                path.display(),
+                Errno(&error)
+            ),
         ),
     }
 }
@@ -104,7 +108,7 @@ fn root_exists(request: &Request) -> bool {
         request,
         Level::Error,
         format_args!(
-            "testing \"{}\" existence failed ({})",
+            "testing \"{}\" existence failed ({}) while logging request",
             root.display(),
             Errno(&error)
         ),
