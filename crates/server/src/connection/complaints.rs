@@ -133,12 +133,10 @@ pub fn refused(request: &Request, error: Error) -> u16 {
 /// One line that does not fit a buffer, or more lines than all buffers hold.
 fn too_large(request: &Request, write: &dyn Fn(fmt::Arguments<'_>)) {
     let most = request.server().settings.request_head.large_buffers.1 as usize;
-    let buffer = &request.buffer;
-    let start = memchr::memrchr(b'\n', buffer).map_or(0, |end| end + 1);
-    let line = &buffer[start..];
-    if line.len() < most {
+    let mut lines = request.buffer.split(|&byte| byte == b'\n');
+    let Some(line) = lines.find(|line| line.len() >= most) else {
         return write(format_args!("client sent too large request"));
-    }
+    };
     let shown = String::from_utf8_lossy(&line[..most.min(LINE_SHOWN)]);
     write(format_args!(
         "client sent too long header line: \"{shown}...\""

@@ -20,6 +20,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use wire::http1::Error as HeadError;
+use wire::http1::Version;
 use wire::http1::request::Parser;
 
 /// What a connection does after a response.
@@ -158,6 +159,9 @@ impl Http1 {
                 }
                 HeadRead::Refused(mut request, error) => {
                     request_head::prepare_refused(&mut request, listener);
+                    if error == HeadError::InvalidHttp09Method {
+                        request.version = Version::Http09;
+                    }
                     let status = complaints::refused(&request, error);
                     Box::pin(self.refuse(request, listener, status)).await
                 }

@@ -3,10 +3,9 @@
 //! own; its lock is free but for the rare moment in which another thread flushes all.
 
 use super::files::{self, LogFile};
-use crate::http::thread;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Buffers of one file. More threads than this share one here and there, which costs waiting but is right.
 const STRIPES: usize = 64;
@@ -35,8 +34,8 @@ struct Stripe(Mutex<Lines>);
 #[derive(Debug, Default)]
 struct Lines {
     bytes: Vec<u8>,
-    /// When the first of them came, in the thread's monotonic milliseconds.
-    since_ms: u64,
+    /// When the first of them came. The clock is read anew: the turn's stands still where only a timer fires.
+    since: Option<Instant>,
     /// A task waits for `flush` to pass.
     timed: bool,
 }
@@ -90,10 +89,10 @@ impl Buffered {
     /// Makes room, and starts the clock of `flush` for the line that comes.
     fn start(&self, lines: &mut Lines, file: &Arc<LogFile>, own: usize) {
         lines.bytes.reserve_exact(self.parameters.size);
-        lines.since_ms = thread::monotonic_ms();
         let Some(flush_ms) = self.parameters.flush_ms else {
             return;
         };
+        lines.since = Some(Instant::now());
         // Only network threads log requests, and they have a runtime.
         if lines.timed || tokio::runtime::Handle::try_current().is_err() {
             return;
@@ -103,11 +102,11 @@ impl Buffered {
     }
 
     /// Flushes a stripe whose oldest line has waited for `flush_ms`; else tells how long it still has to wait.
-    fn flush_if_due(&self, file: &LogFile, index: usize, flush_ms: u64) -> Option<u64> {
+    fn flush_if_due(&self, file: &LogFile, index: usize, flush_ms: u64) -> Option<Duration> {
         let mut lines = self.stripes[index].lock();
-        let due = lines.since_ms + flush_ms;
-        let left = due.saturating_sub(thread::monotonic_ms());
-        if left > 0 && !lines.bytes.is_empty() {
+        let waited = lines.since.map_or(Duration::MAX, |since| since.elapsed());
+        let left = Duration::from_millis(flush_ms).saturating_sub(waited);
+        if !left.is_zero() && !lines.bytes.is_empty() {
             return Some(left);
         }
         lines.timed = false;
@@ -143,9 +142,9 @@ impl Buffered {
 
 /// Waits until the lines of a stripe are due and flushes them; ends then.
 async fn flush_in_time(file: Weak<LogFile>, index: usize, flush_ms: u64) {
-    let mut wait_ms = flush_ms;
+    let mut wait = Duration::from_millis(flush_ms);
     loop {
-        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+        tokio::time::sleep(wait).await;
         let Some(file) = file.upgrade() else {
             return;
         };
@@ -154,7 +153,7 @@ async fn flush_in_time(file: Weak<LogFile>, index: usize, flush_ms: u64) {
             .get()
             .and_then(|buffered| buffered.flush_if_due(&file, index, flush_ms));
         match left {
-            Some(left) => wait_ms = left,
+            Some(left) => wait = left,
             None => return,
         }
     }
@@ -274,7 +273,6 @@ mod tests {
         let deadline = std::time::Instant::now() + Duration::from_secs(10);
         while std::fs::read(&path).unwrap().is_empty() && std::time::Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(10)).await;
-            thread::begin_turn();
         }
         assert_eq!(std::fs::read(&path).unwrap(), b"line\n");
         std::fs::remove_file(path).unwrap();

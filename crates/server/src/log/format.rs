@@ -145,7 +145,8 @@ fn compile(text: &[u8], registry: &mut Registry, pieces: &mut Vec<Piece>) -> Res
             .into());
         }
         if name.is_empty() {
-            return Err(format!("invalid parameter \"{}\"", String::from_utf8_lossy(text)).into());
+            let shown = String::from_utf8_lossy(&rest[dollar..]);
+            return Err(format!("invalid parameter \"{shown}\"").into());
         }
         pieces.push(Piece::Variable {
             id: registry.reference(name),
@@ -256,7 +257,7 @@ mod tests {
     fn formats_that_do_not_compile() {
         for (text, complaint) in [
             ("$", "invalid parameter \"$\""),
-            ("a $-b", "invalid parameter \"a $-b\""),
+            ("a $-b", "invalid parameter \"$-b\""),
             ("${}", "invalid parameter \"${}\""),
             ("${", "invalid parameter \"${\""),
             (

@@ -88,6 +88,9 @@ pub fn write(request: &Request, path: &Template, line: &[u8]) {
     }
 }
 
+/// ENOTDIR, for the text.
+const NOT_A_DIRECTORY: i32 = 20;
+
 fn root_exists(request: &Request) -> bool {
     let root = request
         .location()
@@ -99,7 +102,7 @@ fn root_exists(request: &Request) -> bool {
     let root = Path::new(OsStr::from_bytes(&root));
     let found = sys::file::status_at(root).and_then(|status| match status.is_directory() {
         true => Ok(()),
-        false => Err(io::Error::from(io::ErrorKind::NotADirectory)),
+        false => Err(io::Error::from_raw_os_error(NOT_A_DIRECTORY)),
     });
     let Err(error) = found else {
         return true;
