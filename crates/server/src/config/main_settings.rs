@@ -103,7 +103,7 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         MAIN,
         Arity::Exactly(1),
         load_module,
-        "Accepted with a notice where the feature is built in.",
+        "Nothing is loaded; a known module gives a warning, another one an error.",
     ),
     block(
         "events",
@@ -156,6 +156,12 @@ impl Settings {
         sockets: usize,
         warnings: &mut Vec<conf::Error>,
     ) -> Result<(), conf::Error> {
+        if !self.events_seen {
+            return Err(conf::Error::new(
+                "no \"events\" section in configuration",
+                None,
+            ));
+        }
         if sockets as u64 >= self.worker_connections {
             return Err(conf::Error::new(
                 format!(

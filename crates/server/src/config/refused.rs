@@ -26,7 +26,7 @@ const fn neutral(
 }
 
 const OFF: &[&str] = &["off"];
-const NOT_DONE: &str = "It asks for what is so anyway.";
+const NOT_DONE: &str = "it asks for what is so anyway.";
 
 pub const NEUTRAL: &[Neutral] = &[
     neutral("auth_basic", OFF, NOT_DONE),

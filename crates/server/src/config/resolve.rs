@@ -41,13 +41,6 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Error> {
         &mut logs,
         &build.paths.error_log,
     );
-    if !main.events_seen {
-        return Err(Error {
-            message: "no \"events\" section in configuration".to_owned(),
-            position: None,
-        });
-    }
-    build.thread_pools.check()?;
     let mut resolver = Resolver {
         warnings: build.warnings,
         addresses: build.addresses,
@@ -82,7 +75,7 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Error> {
     resolver.mark_repeatable();
     let listens = listeners(resolver.addresses, resolver.hosts);
     let sockets = listens.iter().filter(|listener| listener.own_socket);
-    main.check(sockets.count(), &mut resolver.warnings)?;
+    let sockets = sockets.count();
     if let Some(name) = build.variables.undefined()
         && inventory::has_variable(name)
     {
@@ -93,6 +86,8 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Error> {
         });
     }
     let variables = build.variables.finish().map_err(bare)?;
+    build.thread_pools.check()?;
+    main.check(sockets, &mut resolver.warnings)?;
     Ok(Config {
         main,
         http: Http {

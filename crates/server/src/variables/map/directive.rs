@@ -43,6 +43,9 @@ struct Reading {
 }
 
 fn map(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    // nginx settles the sizes with its first map, so that they come too late afterwards.
+    build.http.map_hash_max_size.0.get_or_insert(2048);
+    build.http.map_hash_bucket_size.0.get_or_insert(64);
     let source = Template::compile(&directive.args[0], &mut build.variables)?;
     let name = variable_name(&directive.args[1])?;
     build.variables.define(name)?;

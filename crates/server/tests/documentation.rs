@@ -1,0 +1,124 @@
+//! docs/directives.md, written from the tables: what Gannet makes of each directive and variable of nginx.
+
+use server::config::directives::{CHECKED_ONLY, State, feature_rows, state};
+use server::config::inventory::{self, Entry, Variable};
+use server::config::{accepted, refused};
+use server::variables::builtin;
+use std::fmt::Write;
+use std::path::Path;
+
+const PREFACE: &str = "# Directives and variables
+
+What Gannet makes of every directive and variable of nginx 1.31. This page is written by `./dev docs` from the tables in
+the code.
+
+A directive **works**, or is **accepted**: it is checked as nginx checks it, and then means nothing here, for the reason
+given. Any other directive of nginx is **refused**: `\"x\" directive is not supported by gannet yet`, after nginx's own
+checks of its place and the number of its arguments; a value that asks for nothing is accepted where the table says so. A
+name that nginx does not know either is an unknown directive.
+";
+
+#[test]
+fn directives_docs_are_current() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/directives.md");
+    testkit::generated::check(&page, &text());
+}
+
+fn text() -> String {
+    let entries = inventory::entries();
+    let mut page = format!("{PREFACE}\n{}", totals(entries));
+    let mut modules: Vec<&str> = entries.iter().map(|entry| entry.module).collect();
+    modules.dedup();
+    for module in modules {
+        let of_module: Vec<&Entry> = entries
+            .iter()
+            .filter(|entry| entry.module == module)
+            .collect();
+        page.push_str(&directives_of(module, &of_module));
+    }
+    page.push_str("\n## Variables\n\nA name that ends in `_` stands for a family.\n\n");
+    page.push_str("| variable | module | state |\n| --- | --- | --- |\n");
+    for variable in inventory::variables() {
+        let Variable { module, name } = variable;
+        let known = if works(&variable) { "works" } else { "refused" };
+        line(
+            &mut page,
+            format_args!("| `${name}` | {module} | {known} |"),
+        );
+    }
+    page
+}
+
+fn totals(entries: &[Entry]) -> String {
+    let mut text =
+        String::from("| | works | accepted | refused | all |\n| --- | --- | --- | --- | --- |\n");
+    let count = |wanted| {
+        entries
+            .iter()
+            .filter(|entry| state(entry) == wanted)
+            .count()
+    };
+    let variables: Vec<Variable> = inventory::variables().collect();
+    let working = variables.iter().filter(|variable| works(variable)).count();
+    line(
+        &mut text,
+        format_args!(
+            "| directives | {} | {} | {} | {} |",
+            count(State::Works),
+            count(State::Accepted),
+            count(State::Refused),
+            entries.len()
+        ),
+    );
+    let all = variables.len();
+    line(
+        &mut text,
+        format_args!("| variables | {working} | | {} | {all} |", all - working),
+    );
+    text
+}
+
+fn works(variable: &Variable) -> bool {
+    let example = match variable.name.ends_with('_') {
+        true => format!("{}x", variable.name),
+        false => variable.name.to_owned(),
+    };
+    builtin::find(example.as_bytes()).is_some()
+}
+
+fn directives_of(module: &str, entries: &[&Entry]) -> String {
+    let mut text = format!("\n## {module}\n\n");
+    text.push_str("| directive | where | arguments | state | |\n| --- | --- | --- | --- | --- |\n");
+    for entry in entries {
+        // A bar ends a cell, even between backquotes.
+        let arguments = entry.arguments.replace('|', "\\|");
+        let Entry { name, places, .. } = entry;
+        let (state, note) = (state(entry).as_str(), note(entry));
+        line(
+            &mut text,
+            format_args!("| `{name}` | {places} | {arguments} | {state} | {note} |"),
+        );
+    }
+    text
+}
+
+/// The line of the table, the reason, or the value that is not refused.
+fn note(entry: &Entry) -> String {
+    if let Some(row) = feature_rows(entry).next() {
+        return row.doc.trim_start_matches(CHECKED_ONLY).to_owned();
+    }
+    if let Some(accepted) = accepted::find(entry.name) {
+        return accepted.reason.to_owned();
+    }
+    match refused::find(entry.name.as_bytes()) {
+        None => String::new(),
+        Some(neutral) => {
+            let values: Vec<String> = neutral.values.iter().map(|v| format!("`{v}`")).collect();
+            format!("{} is accepted: {}", values.join(" or "), neutral.reason)
+        }
+    }
+}
+
+fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    writeln!(text, "{arguments}").expect("a string takes everything");
+}
