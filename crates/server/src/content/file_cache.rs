@@ -155,10 +155,13 @@ impl Used for Rc<Entry> {
 
 /// Whether a file is small enough to be kept and old enough for its times to tell the next change.
 fn fits_memory(identity: &Identity) -> bool {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |now| now.as_nanos() as i64);
-    identity.size <= MEMORY_FILE_MAX && identity.changed_ns.saturating_add(SETTLED_NS) < now
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    identity.size <= MEMORY_FILE_MAX
+        && is_settled(identity, now.map_or(0, |now| now.as_nanos() as i64))
+}
+
+fn is_settled(identity: &Identity, now_ns: i64) -> bool {
+    identity.changed_ns.saturating_add(SETTLED_NS) < now_ns
 }
 
 /// What stands at a path.
@@ -530,4 +533,30 @@ async fn read_cold(file: File, mut bytes: Vec<u8>) -> io::Result<(File, Option<V
         Ok((file, Some(bytes)))
     });
     read.await.map_err(io::Error::other)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kernels since 6.13 date a change finely where someone has looked at the file, so that only older ones show end
+    /// to end what this prevents.
+    #[test]
+    fn a_file_is_kept_once_its_times_tell() {
+        let changed = |changed_ns| Identity {
+            device: 1,
+            inode: 1,
+            size: 1,
+            modified_ns: 0,
+            changed_ns,
+        };
+        let now = 1_000_000_000_000;
+        assert!(is_settled(&changed(now - SETTLED_NS - 1), now));
+        assert!(!is_settled(&changed(now - SETTLED_NS), now));
+        assert!(!is_settled(&changed(now), now));
+        assert!(
+            !is_settled(&changed(now + 5 * SETTLED_NS), now),
+            "a clock set back"
+        );
+    }
 }
