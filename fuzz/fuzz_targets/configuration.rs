@@ -9,7 +9,7 @@ fuzz_target!(|text: Vec<u8>| {
     let [prefix, conf_prefix, conf_file, error_log] = ["/", "/", "/nginx.conf", "/log"].map(PathBuf::from);
     let files: conf::Bundle = [(conf_file.clone(), text)].into_iter().collect();
     let paths = Paths { prefix, conf_prefix, conf_file, error_log };
-    if let (Err(error), _) = config::load(&files, &paths, b"") {
-        assert!(!error.message.is_empty());
+    if let (Err(failure), _) = config::load(&files, &paths, b"") {
+        assert!(!failure.error.message.is_empty());
     }
 });

@@ -23,15 +23,23 @@ impl Program for Site {
     type Service = Running;
 
     fn load(&self, source: &dyn conf::Source) -> Result<Loaded<Arc<Config>>, Vec<Diagnostic>> {
-        let emergency = |error: String| vec![Diagnostic::new(Level::Emergency, error)];
         let (loaded, tree) = config::load(source, &self.paths, &self.globals);
-        let config = loaded.map_err(|error| emergency(error.to_string()))?;
-        let plan = plan(&config, &self.paths).map_err(emergency)?;
-        let warnings = config
-            .warnings
-            .iter()
-            .map(|warning| Diagnostic::new(Level::Warning, warning.to_string()))
-            .collect();
+        let warning = |warning: &conf::Error| Diagnostic::new(Level::Warning, warning.to_string());
+        let config = loaded.map_err(|failure| {
+            let mut all: Vec<Diagnostic> = failure.warnings.iter().map(warning).collect();
+            let error = Diagnostic::new(Level::Emergency, failure.error.to_string());
+            all.push(if failure.late { error.late() } else { error });
+            all
+        })?;
+        let mut warnings: Vec<Diagnostic> = config.warnings.iter().map(warning).collect();
+        warnings.extend(config.late_warnings.iter().map(|late| warning(late).late()));
+        let plan = match plan(&config, &self.paths) {
+            Ok(plan) => plan,
+            Err(error) => {
+                warnings.push(Diagnostic::new(Level::Emergency, error).late());
+                return Err(warnings);
+            }
+        };
         let files = tree
             .files
             .into_iter()

@@ -60,8 +60,29 @@ impl Drop for InForce {
     }
 }
 
-/// What came of reading a configuration: the warnings stand in `Config`, or there is one error as nginx has it.
-pub type Loaded = Result<Config, conf::Error>;
+/// What came of reading a configuration; the warnings of a good one stand in `Config`.
+pub type Loaded = Result<Config, Failure>;
+
+/// Why a configuration is not taken.
+#[derive(Debug)]
+pub struct Failure {
+    /// The first error, as nginx has it.
+    pub error: conf::Error,
+    /// What was found before it.
+    pub warnings: Vec<conf::Error>,
+    /// All was read when it was found: nginx calls the syntax right before it tells of such an error.
+    pub late: bool,
+}
+
+impl Failure {
+    fn while_reading(error: conf::Error, warnings: Vec<conf::Error>) -> Failure {
+        Failure {
+            error,
+            warnings,
+            late: false,
+        }
+    }
+}
 
 /// Reads nginx.conf (and the text of `-g`) through `source`. Opens nothing.
 pub fn load(source: &dyn Source, paths: &Paths, globals: &[u8]) -> (Loaded, Tree) {
@@ -72,9 +93,12 @@ pub fn load(source: &dyn Source, paths: &Paths, globals: &[u8]) -> (Loaded, Tree
 
 fn read(source: &dyn Source, paths: &Paths, globals: &[u8], tree: &Tree) -> Loaded {
     let mut build = build::Build::new(source, paths);
-    if !globals.is_empty() {
-        build.read_block(&conf::parse_text(globals))?;
+    let globals = match globals {
+        [] => Ok(()),
+        globals => build.read_block(&conf::parse_text(globals)),
+    };
+    match globals.and_then(|()| build.read_block(&tree.root)) {
+        Ok(()) => resolve::resolve(build),
+        Err(error) => Err(Failure::while_reading(error, build.warnings)),
     }
-    build.read_block(&tree.root)?;
-    resolve::resolve(build)
 }

@@ -151,7 +151,10 @@ pub struct Config {
     /// The error logs of the main context.
     pub error_log: log::error::ErrorLogs,
     pub logs: log::files::LogFiles,
+    /// In the order of reading.
     pub warnings: Vec<conf::Error>,
+    /// Found when all was read.
+    pub late_warnings: Vec<conf::Error>,
 }
 
 impl Config {

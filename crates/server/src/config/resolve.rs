@@ -1,17 +1,18 @@
 //! Raw to resolved: inheritance, the tables of locations and hosts, the numbers of variables. Nothing is "unset" after it.
 
+use super::Failure;
 use super::build::{Build, Frame};
 use super::inventory;
 use super::model::{
     Child, Config, Http, Listener, Location, LocationId, LocationKind, LocationSettings, Server,
     ServerId, ServerSettings,
 };
-use super::setting::Complaint;
 use crate::listen::options::{Addresses, Listen};
 use crate::listen::{address, directive::Use};
 use crate::pipeline::hot;
 use crate::routing::hosts::{Hosts, ServerName};
 use crate::routing::locations::Routes;
+use crate::variables::registry::Variables;
 use crate::{log, rewrite};
 use bytes::Bytes;
 use conf::Error;
@@ -29,11 +30,7 @@ pub struct Resolver {
 }
 
 /// Resolves what `build` has read.
-pub fn resolve(mut build: Build<'_>) -> Result<Config, Error> {
-    let bare = |complaint: Complaint| Error {
-        message: complaint.text,
-        position: None,
-    };
+pub fn resolve(mut build: Build<'_>) -> Result<Config, Failure> {
     let main = build.main.resolve(&Default::default());
     let mut logs = std::mem::take(&mut build.logs);
     let error_log = log::error::of_main(
@@ -42,52 +39,29 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Error> {
         &build.paths.error_log,
     );
     let mut resolver = Resolver {
-        warnings: build.warnings,
-        addresses: build.addresses,
+        warnings: std::mem::take(&mut build.warnings),
+        addresses: std::mem::take(&mut build.addresses),
         ..Resolver::default()
     };
-    if let Some(frame) = build.http.frame {
-        let mut outer = LocationSettings {
-            error_log: error_log.clone(),
-            ..LocationSettings::default()
-        };
-        outer.static_files.root = crate::content::static_files::Root::built_in(build.paths);
-        let mut settings = frame.location.resolve(&outer);
-        let is_silent = |child: &Child| match child {
-            Child::Server(server) => server.location.access_log.logs.0.is_none(),
-            _ => false,
-        };
-        if settings.access_log.logs.is_unset() && frame.children.iter().any(is_silent) {
-            settings.access_log.logs = log::access::AccessLogs::built_in(
-                build.paths.in_prefix(super::defaults::ACCESS_LOG),
-                &mut logs,
-                &mut build.http.log_formats,
-                &mut build.variables,
-            );
-        }
-        let server_settings = frame.server.resolve(&ServerSettings::default());
-        for child in frame.children {
-            if let Child::Server(server) = child {
-                resolver.server(*server, &settings, &server_settings)?;
-            }
-        }
-    }
-    resolver.mark_repeatable();
+    let thread_pools = std::mem::take(&mut build.thread_pools);
+    let read = resolver.http(build, &error_log, &mut logs);
+    let (resolver, variables) = match read {
+        Ok(variables) => (resolver, variables),
+        Err(error) => return Err(Failure::while_reading(error, resolver.warnings)),
+    };
     let listens = listeners(resolver.addresses, resolver.hosts);
     let sockets = listens.iter().filter(|listener| listener.own_socket);
-    let sockets = sockets.count();
-    if let Some(name) = build.variables.undefined()
-        && inventory::has_variable(name)
-    {
-        let name = String::from_utf8_lossy(name);
-        return Err(Error {
-            message: format!("\"{name}\" variable is not supported by gannet yet"),
-            position: None,
+    let mut late_warnings = Vec::new();
+    let settled = thread_pools
+        .check()
+        .and_then(|()| main.check(sockets.count(), &mut late_warnings));
+    if let Err(error) = settled {
+        return Err(Failure {
+            error,
+            warnings: resolver.warnings,
+            late: true,
         });
     }
-    let variables = build.variables.finish().map_err(bare)?;
-    build.thread_pools.check()?;
-    main.check(sockets, &mut resolver.warnings)?;
     Ok(Config {
         main,
         http: Http {
@@ -99,10 +73,56 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Error> {
         error_log: error_log.logs,
         logs,
         warnings: resolver.warnings,
+        late_warnings,
     })
 }
 
 impl Resolver {
+    /// The `http` block.
+    fn http(
+        &mut self,
+        mut build: Build<'_>,
+        error_log: &log::error::Settings,
+        logs: &mut log::files::LogFiles,
+    ) -> Result<Variables, Error> {
+        if let Some(frame) = build.http.frame.take() {
+            let mut outer = LocationSettings {
+                error_log: error_log.clone(),
+                ..LocationSettings::default()
+            };
+            outer.static_files.root = crate::content::static_files::Root::built_in(build.paths);
+            let mut settings = frame.location.resolve(&outer);
+            let is_silent = |child: &Child| match child {
+                Child::Server(server) => server.location.access_log.logs.0.is_none(),
+                _ => false,
+            };
+            if settings.access_log.logs.is_unset() && frame.children.iter().any(is_silent) {
+                settings.access_log.logs = log::access::AccessLogs::built_in(
+                    build.paths.in_prefix(super::defaults::ACCESS_LOG),
+                    logs,
+                    &mut build.http.log_formats,
+                    &mut build.variables,
+                );
+            }
+            let server_settings = frame.server.resolve(&ServerSettings::default());
+            for child in frame.children {
+                if let Child::Server(server) = child {
+                    self.server(*server, &settings, &server_settings)?;
+                }
+            }
+        }
+        self.mark_repeatable();
+        if let Some(name) = build.variables.undefined()
+            && inventory::has_variable(name)
+        {
+            let name = String::from_utf8_lossy(name);
+            let message = format!("\"{name}\" variable is not supported by gannet yet");
+            return Err(Error::new(message, None));
+        }
+        let variables = build.variables.finish();
+        variables.map_err(|complaint| Error::new(complaint.text, None))
+    }
+
     fn server(
         &mut self,
         frame: Frame,

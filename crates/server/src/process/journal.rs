@@ -18,6 +18,8 @@ pub struct Diagnostic {
     pub level: Level,
     /// As nginx words it, with the place: `unknown directive "x" in /etc/nginx/nginx.conf:1`.
     pub message: String,
+    /// Found when all was read: `-t` calls the syntax right before it.
+    pub late: bool,
 }
 
 impl Diagnostic {
@@ -25,7 +27,13 @@ impl Diagnostic {
         Diagnostic {
             level,
             message: message.into(),
+            late: false,
         }
+    }
+
+    #[must_use]
+    pub fn late(self) -> Diagnostic {
+        Diagnostic { late: true, ..self }
     }
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use super::daemon::{self, Daemon, Launch};
-use super::journal::{ErrorTarget, Journal, print_on_stderr};
+use super::journal::{Diagnostic, ErrorTarget, Journal, print_on_stderr};
 use super::listeners;
 use super::master::{Ending, Generation, Master};
 use super::pid_file;
@@ -45,7 +45,7 @@ pub fn run<P: Program>(program: &P, invocation: &Invocation) -> i32 {
     let loaded = match program.load(&conf::Disk) {
         Ok(loaded) => loaded,
         Err(diagnostics) => {
-            journal.tell(&diagnostics);
+            tell_in_order(invocation, &diagnostics, false, &journal);
             report_test(invocation, "test failed");
             return 1;
         }
@@ -53,7 +53,7 @@ pub fn run<P: Program>(program: &P, invocation: &Invocation) -> i32 {
     match invocation.action {
         Action::Signal(command) => signal_process::send(command, &loaded.plan.pid, &journal),
         Action::Test { quiet, dump } => {
-            journal.tell(&loaded.warnings);
+            tell_in_order(invocation, &loaded.warnings, true, &journal);
             test(invocation, &loaded, &journal, quiet, dump)
         }
         Action::Serve => {
@@ -70,6 +70,28 @@ fn report_test(invocation: &Invocation, outcome: &str) {
     }
 }
 
+/// Tells what came of reading. Between what was found while reading and what was found in it afterwards, a test calls the
+/// syntax right, which it is if the reading came to its `end`.
+fn tell_in_order(
+    invocation: &Invocation,
+    diagnostics: &[Diagnostic],
+    end: bool,
+    journal: &Journal,
+) {
+    let reading = diagnostics.iter().take_while(|found| !found.late).count();
+    let (reading, late) = diagnostics.split_at(reading);
+    journal.tell(reading);
+    if let Action::Test { quiet: false, .. } = invocation.action
+        && (end || !late.is_empty())
+    {
+        let path = invocation.configuration.display();
+        print_on_stderr(&format!(
+            "nginx: the configuration file {path} syntax is ok"
+        ));
+    }
+    journal.tell(late);
+}
+
 /// `-t` and `-T`: what a start would open is opened and closed again.
 fn test<C>(
     invocation: &Invocation,
@@ -78,12 +100,6 @@ fn test<C>(
     quiet: bool,
     dump: bool,
 ) -> i32 {
-    if !quiet {
-        let path = invocation.configuration.display();
-        print_on_stderr(&format!(
-            "nginx: the configuration file {path} syntax is ok"
-        ));
-    }
     let plan = &loaded.plan;
     let writable = pid_file::probe(&plan.pid).inspect_err(|error| journal.emergency(error));
     if writable.is_err() || Resources::probe(plan, journal).is_err() {
