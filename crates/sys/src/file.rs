@@ -100,6 +100,8 @@ pub enum Step {
     Directory,
     /// The file itself, for reading.
     File,
+    /// Whatever has the name, a link that is not followed too: usable for its status.
+    Entry,
 }
 
 /// Opens `name` inside an open directory (or from the working directory); refuses a symbolic link with `ELOOP` or
@@ -113,6 +115,7 @@ pub fn open_step(
     let kind = match step {
         Step::Directory => libc::O_PATH | libc::O_DIRECTORY,
         Step::File => libc::O_RDONLY | libc::O_NONBLOCK,
+        Step::Entry => libc::O_PATH,
     };
     open_flags(
         directory,
@@ -196,6 +199,8 @@ mod tests {
         assert!(status(&real).unwrap().is_directory());
         let refused = open_step(Some(&real), Path::new("link"), Step::File, false).unwrap_err();
         assert_eq!(refused.raw_os_error(), Some(libc::ELOOP));
+        let link = open_step(Some(&real), Path::new("link"), Step::Entry, false).unwrap();
+        assert!(status(&link).unwrap().is_symlink());
         let file = open_step(Some(&real), Path::new("link"), Step::File, true).unwrap();
         assert_eq!(
             status(&file).unwrap(),

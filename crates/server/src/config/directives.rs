@@ -27,6 +27,7 @@ pub const TABLES: &[&[Row<Set>]] = &[
     http::mime::DIRECTIVES,
     content::static_files::DIRECTIVES,
     content::file_cache::DIRECTIVES,
+    content::symlinks::DIRECTIVES,
     content::index::DIRECTIVES,
     content::autoindex::DIRECTIVES,
     content::try_files::DIRECTIVES,

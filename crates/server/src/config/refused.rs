@@ -32,7 +32,6 @@ pub const NEUTRAL: &[Neutral] = &[
     neutral("auth_basic", OFF, NOT_DONE),
     neutral("auth_request", OFF, NOT_DONE),
     neutral("charset", OFF, NOT_DONE),
-    neutral("disable_symlinks", OFF, NOT_DONE),
     neutral("fastcgi_cache", OFF, NOT_DONE),
     neutral("gunzip", OFF, NOT_DONE),
     neutral("gzip", OFF, NOT_DONE),

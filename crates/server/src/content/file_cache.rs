@@ -8,6 +8,7 @@ mod table;
 
 pub use directive::{DIRECTIVES, OpenFileCache, Raw, Settings};
 
+use super::symlinks::{Guard, Refused};
 use crate::http::body::{FileRange, OpenFile};
 use crate::http::{Body, Request, thread};
 use crate::log::error::Level;
@@ -268,7 +269,11 @@ enum Known {
 
 /// Looks at `path` for a request, and opens the file there.
 pub async fn lookup(request: &Request, path: &[u8]) -> Lookup {
-    let settings = &request.location().settings.file_cache;
+    let location = &request.location().settings;
+    if let Some(guard) = &location.symlinks.guard {
+        return guarded(guard, request, path);
+    }
+    let settings = &location.file_cache;
     let checked = Checked::now();
     let known = match recall(request, settings, path) {
         Known::Fresh(found) => return found,
@@ -319,6 +324,26 @@ pub fn is_fresh(entry: &Entry, request: &Request, settings: &Settings) -> bool {
     fresh
 }
 
+/// The same under `disable_symlinks`, where nothing is kept.
+fn guarded(guard: &Guard, request: &Request, path: &[u8]) -> Lookup {
+    let opened = guard.open(request, path).and_then(|file| {
+        let status = sys::file::status(&file).map_err(|error| Refused {
+            call: "fstat()",
+            error,
+        })?;
+        Ok((file, status))
+    });
+    match opened {
+        Err(refused) => Lookup::Failed(Failure::new(refused.call, &refused.error)),
+        Ok((_, status)) if status.is_directory() => Lookup::Directory,
+        Ok((_, status)) if !status.is_file() => Lookup::Other,
+        Ok((file, status)) => {
+            let content = Content::File(Rc::new(OpenFile { fd: file.into() }));
+            Lookup::File(Entry::new(path, status.identity, content, Checked::now()))
+        }
+    }
+}
+
 /// What kind of thing a path leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -329,7 +354,15 @@ pub enum Kind {
 
 /// Looks at `path` without opening it.
 pub fn look(request: &Request, path: &[u8]) -> Result<Kind, Failure> {
-    let settings = &request.location().settings.file_cache;
+    let location = &request.location().settings;
+    if let Some(guard) = &location.symlinks.guard {
+        return match guarded(guard, request, path) {
+            Lookup::Failed(failure) => Err(failure),
+            Lookup::Directory => Ok(Kind::Directory),
+            Lookup::File(_) | Lookup::Other => Ok(Kind::File),
+        };
+    }
+    let settings = &location.file_cache;
     let checked = Checked::now();
     let known = match recall(request, settings, path) {
         Known::Fresh(Lookup::Failed(failure)) => {

@@ -75,6 +75,9 @@ pub fn respond(request: &Request) -> Phase {
                 ) {
                     return Err(refuse(request, &path, &failure));
                 }
+                if matches!(number, libc_errno::EMLINK | libc_errno::ELOOP) {
+                    return Err(Interrupt::Status(403));
+                }
                 if !directory_exists {
                     check_directory(request, &path, directory)?;
                     directory_exists = true;

@@ -5,6 +5,7 @@ pub mod file_cache;
 pub mod index;
 pub mod static_files;
 pub mod status;
+pub mod symlinks;
 pub mod try_files;
 
 /// The content of a location, chosen when the configuration is read.

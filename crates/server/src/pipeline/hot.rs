@@ -60,6 +60,7 @@ pub fn repeat(settings: &LocationSettings, content: &Content) -> Repeat {
         && !settings.static_files.internal
         && settings.access.is_open()
         && settings.try_files.is_off()
+        && settings.symlinks.guard.is_none()
         && settings.limit_rate.is_off();
     match plain {
         true => settings.headers.repeat(),
