@@ -54,6 +54,17 @@ impl HeaderList {
         }
     }
 
+    /// Adds a header before all others.
+    pub fn push_first(&mut self, name: impl IntoName, value: impl Into<Bytes>) {
+        self.headers.insert(
+            0,
+            Header {
+                name: name.into_name(),
+                value: value.into(),
+            },
+        );
+    }
+
     /// Adds a header at the end, whether or not the name is there already.
     pub fn push(&mut self, name: impl IntoName, value: impl Into<Bytes>) {
         self.headers.push(Header {

@@ -6,7 +6,8 @@ use super::directive::Set;
 use super::inventory::{self, Entry};
 use super::refused;
 use crate::{
-    connection, content, filter, http, limit, listen, log, pipeline, rewrite, routing, variables,
+    access, connection, content, filter, http, limit, listen, log, pipeline, rewrite, routing,
+    variables,
 };
 use conf::table::{Arity, Contexts, Row};
 use std::collections::HashMap;
@@ -23,6 +24,9 @@ pub const TABLES: &[&[Row<Set>]] = &[
     routing::directive::DIRECTIVES,
     variables::map::directive::DIRECTIVES,
     rewrite::settings::DIRECTIVES,
+    rewrite::directive::DIRECTIVES,
+    access::limit_except::DIRECTIVES,
+    access::allow_deny::DIRECTIVES,
     limit::rate::DIRECTIVES,
     http::mime::DIRECTIVES,
     content::static_files::DIRECTIVES,

@@ -68,22 +68,19 @@ pub enum LocationKind {
         no_regex: bool,
     },
     Exact(Bytes),
-    Regex {
-        pattern: crate::routing::pattern::Pattern,
-        groups: Vec<(usize, crate::variables::VariableId)>,
-    },
+    Regex(crate::routing::pattern::Matcher),
     Named(Bytes),
     /// `if (…)` inside a location.
     If,
     /// `limit_except METHODS { … }`.
-    LimitExcept(access::limit_except::Methods),
+    LimitExcept,
 }
 
 /// A block inside a block, as read.
 pub enum Child {
     Server(Box<Frame>),
     Location(Box<Frame>),
-    LimitExcept(Box<Frame>),
+    LimitExcept(access::limit_except::Methods, Box<Frame>),
 }
 
 /// What the `http` block collects beside its frame.

@@ -10,13 +10,13 @@ use super::model::{
 use crate::listen::options::{Addresses, Listen};
 use crate::listen::{address, directive::Use};
 use crate::pipeline::hot;
-use crate::routing::hosts::{Hosts, ServerName};
+use crate::routing::hosts::{Hosts, NameError, ServerName};
 use crate::routing::locations::Routes;
 use crate::variables::registry::Variables;
 use crate::{log, rewrite};
 use bytes::Bytes;
 use conf::Error;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The `http` block under construction.
 #[derive(Default)]
@@ -26,6 +26,12 @@ pub struct Resolver {
     addresses: Addresses,
     /// By address: the servers there.
     hosts: Vec<Option<Hosts>>,
+    /// By address: the servers there in the order of the file.
+    members: Vec<Vec<ServerId>>,
+    /// By server: its names.
+    names: Vec<Vec<ServerName>>,
+    /// The locations made of `if` and `limit_except`.
+    nested: HashSet<LocationId>,
     warnings: Vec<Error>,
 }
 
@@ -120,7 +126,9 @@ impl Resolver {
             return Err(Error::new(message, None));
         }
         let variables = build.variables.finish();
-        variables.map_err(|complaint| Error::new(complaint.text, None))
+        let variables = variables.map_err(|complaint| Error::new(complaint.text, None))?;
+        self.name_servers()?;
+        Ok(variables)
     }
 
     fn server(
@@ -144,8 +152,9 @@ impl Resolver {
         if let Some(content) = frame.content {
             self.locations[base as usize].content = content;
         }
-        let program = rewrite::compile(frame.program, self, base)?;
-        let name = frame.names.first().map_or_else(Bytes::new, display_name);
+        let program = rewrite::compile(frame.program, self, None)?;
+        let name = frame.names.first();
+        let name = name.map_or_else(Bytes::new, ServerName::shown);
         self.servers.push(Server {
             name,
             base,
@@ -166,15 +175,20 @@ impl Resolver {
             });
         }
         for place in listens {
-            self.listen(place, id, &frame.names);
+            self.listen(place, id);
         }
+        self.names.push(frame.names);
         Ok(())
     }
 
     /// Notes which locations serve files by path alone.
     fn mark_repeatable(&mut self) {
         let no_server_programs = self.servers.iter().all(|server| server.program.is_empty());
-        for location in &mut self.locations {
+        for (id, location) in self.locations.iter_mut().enumerate() {
+            // What leads into `if` and `limit_except` is more than the path.
+            if self.nested.contains(&(id as LocationId)) {
+                continue;
+            }
             if no_server_programs && location.program.is_empty() && location.limit_except.is_none()
             {
                 location.repeat = hot::repeat(&location.settings, &location.content);
@@ -183,28 +197,43 @@ impl Resolver {
     }
 
     /// Joins a server to the other servers of an address.
-    fn listen(&mut self, place: Use, server: ServerId, names: &[ServerName]) {
+    fn listen(&mut self, place: Use, server: ServerId) {
         if self.hosts.len() <= place.address {
             self.hosts.resize_with(place.address + 1, || None);
+            self.members.resize_with(place.address + 1, Vec::new);
         }
-        let hosts = self.hosts[place.address].get_or_insert_with(|| Hosts::new(server));
+        let hosts = self.hosts[place.address].get_or_insert_with(|| Hosts::of_default(server));
         if place.default_server {
             hosts.default = server;
         }
-        let empty = [ServerName::Exact(Bytes::new())];
-        let names = if names.is_empty() { &empty[..] } else { names };
-        for name in names {
-            if !hosts.add(name, server) {
-                self.warnings.push(Error {
-                    message: format!(
-                        "conflicting server name \"{}\" on {}, ignored",
-                        String::from_utf8_lossy(&display_name(name)),
-                        self.addresses.address(place.address)
-                    ),
-                    position: None,
-                });
+        self.members[place.address].push(server);
+    }
+
+    /// Makes the tables of names, when all servers of each address are known.
+    fn name_servers(&mut self) -> Result<(), Error> {
+        for (address, hosts) in self.hosts.iter_mut().enumerate() {
+            let Some(hosts) = hosts else { continue };
+            let servers: Vec<(ServerId, &[ServerName])> = self.members[address]
+                .iter()
+                .map(|&server| (server, &self.names[server as usize][..]))
+                .collect();
+            let mut errors = Vec::new();
+            *hosts = Hosts::new(hosts.default, &servers, &mut errors);
+            for error in errors {
+                let (before, name, after) = match &error {
+                    NameError::Conflict(name) => ("conflicting server name", name, ", ignored"),
+                    NameError::Invalid(name) => ("invalid server name or wildcard", name, ""),
+                };
+                let name = String::from_utf8_lossy(name);
+                let place = self.addresses.address(address);
+                let complaint = Error::new(format!("{before} \"{name}\" on {place}{after}"), None);
+                match error {
+                    NameError::Conflict(_) => self.warnings.push(complaint),
+                    NameError::Invalid(_) => return Err(complaint),
+                }
             }
         }
+        Ok(())
     }
 
     fn push(
@@ -253,12 +282,16 @@ impl Resolver {
                 LocationKind::Prefix { path, no_regex } => {
                     routes.add_prefix(path.clone(), *no_regex, id)
                 }
-                LocationKind::Named(name) => named.insert(name.clone(), id).is_none(),
-                LocationKind::Regex { pattern, groups } => {
-                    routes.add_pattern(pattern.clone(), groups.clone(), id);
+                // Of several with one name nginx takes the first.
+                LocationKind::Named(name) => {
+                    named.entry(name.clone()).or_insert(id);
                     true
                 }
-                LocationKind::None | LocationKind::If | LocationKind::LimitExcept(_) => true,
+                LocationKind::Regex(matcher) => {
+                    routes.add_pattern(matcher.clone(), id);
+                    true
+                }
+                LocationKind::None | LocationKind::If | LocationKind::LimitExcept => true,
             };
             if !added {
                 return Err(duplicate());
@@ -279,8 +312,8 @@ impl Resolver {
             LocationKind::Prefix { path, .. }
             | LocationKind::Exact(path)
             | LocationKind::Named(path) => path.clone(),
-            LocationKind::Regex { pattern, .. } => Bytes::from(pattern.text.clone()),
-            LocationKind::None | LocationKind::If | LocationKind::LimitExcept(_) => Bytes::new(),
+            LocationKind::Regex(matcher) => matcher.pattern.text.clone(),
+            LocationKind::None | LocationKind::If | LocationKind::LimitExcept => Bytes::new(),
         };
         let id = self.push(
             name,
@@ -291,20 +324,16 @@ impl Resolver {
         let mut inner = Vec::new();
         for child in frame.children {
             match child {
-                Child::LimitExcept(block) => {
+                Child::LimitExcept(methods, block) => {
                     let other = self.nested(*block, id)?;
-                    let LocationKind::LimitExcept(methods) = &self.locations[other as usize].kind
-                    else {
-                        continue;
-                    };
-                    self.locations[id as usize].limit_except = Some((methods.clone(), other));
+                    self.locations[id as usize].limit_except = Some((methods, other));
                 }
                 child => inner.push(child),
             }
         }
         let routes = self.children(inner, &settings, named)?;
         self.locations[id as usize].routes = routes;
-        let program = rewrite::compile(frame.program, self, id)?;
+        let program = rewrite::compile(frame.program, self, Some(id))?;
         self.locations[id as usize].program = program;
         Ok(id)
     }
@@ -314,11 +343,11 @@ impl Resolver {
     pub fn nested(&mut self, frame: Frame, outer: LocationId) -> Result<LocationId, Error> {
         let location = &self.locations[outer as usize];
         let settings = frame.location.resolve(&location.settings);
-        let (name, content) = (
-            location.name.clone(),
-            frame.content.unwrap_or_else(|| location.content.clone()),
-        );
-        Ok(self.push(name, frame.kind, settings, content))
+        let content = frame.content.unwrap_or_else(|| location.content.clone());
+        let (name, kind) = (location.name.clone(), location.kind.clone());
+        let id = self.push(name, kind, settings, content);
+        self.nested.insert(id);
+        Ok(id)
     }
 }
 
@@ -357,16 +386,4 @@ fn listeners(addresses: Addresses, hosts: Vec<Option<Hosts>>) -> Vec<Listener> {
         }
     }
     listeners
-}
-
-/// A name as it was written.
-fn display_name(name: &ServerName) -> Bytes {
-    let with =
-        |before: &[u8], text: &[u8], after: &[u8]| Bytes::from([before, text, after].concat());
-    match name {
-        ServerName::Exact(text) => text.clone(),
-        ServerName::LeadingWildcard(text) => with(b"*.", text, b""),
-        ServerName::TrailingWildcard(text) => with(b"", text, b".*"),
-        ServerName::Regex(pattern) => with(b"~", pattern.pattern.text.as_bytes(), b""),
-    }
 }

@@ -97,8 +97,8 @@ pub fn prepare(request: &mut Request, listener: usize) -> Result<(), u16> {
     if let Some(host) = host {
         request.host.extend_from_slice(&host.name);
         request.host_port = host.port;
-        choose_server(request, listener);
     }
+    choose_server(request, listener);
     match body::request_framing(&request.head.fields, &request.buffer, request.version) {
         Ok(Framing::None | Framing::UntilClose) => {}
         Ok(Framing::Length(length)) => {

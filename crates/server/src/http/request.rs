@@ -140,6 +140,8 @@ pub struct Request {
     pub location: LocationId,
     /// The request was redirected inside the server, so that `internal` locations take it.
     pub internal: bool,
+    /// Rewrites and redirects inside the server that looked for a location anew.
+    pub uri_changes: u32,
     /// The path was changed by a rewrite or redirect; static files use it instead of the raw one.
     pub uri_changed: bool,
     /// `try_files` found the path below a regex location's alias, so that the two together name the file.
@@ -195,6 +197,7 @@ impl Request {
             server: 0,
             location: 0,
             internal: false,
+            uri_changes: 0,
             uri_changed: false,
             uri_follows_alias: false,
             captures: RefCell::new(buffers.captures),
@@ -306,6 +309,13 @@ impl Request {
             Kind::Builtin(evaluate) => evaluate(self, out),
             Kind::Prefixed(evaluate, suffix) => evaluate(self, suffix, out),
             Kind::Assigned => self.append_slot(id, out).unwrap_or(false),
+            Kind::Set(uninitialized) => match self.append_slot(id, out) {
+                Some(found) => found,
+                None => {
+                    uninitialized(self, id);
+                    true
+                }
+            },
             Kind::Map(map) => match self.append_slot(id, out) {
                 Some(found) => found,
                 None => map.append(id, self, out),
@@ -335,6 +345,18 @@ impl Request {
         }
     }
 
+    /// Gives the variables of named groups the values of the last match.
+    pub fn assign_groups(&self, groups: &[(usize, VariableId)]) {
+        for &(group, variable) in groups {
+            let mut value = Vec::new();
+            let slot = match self.capture(group, &mut value) {
+                true => Slot::Value(Bytes::from(value)),
+                false => Slot::NotFound,
+            };
+            self.assign(variable, slot);
+        }
+    }
+
     /// The kept value of a variable.
     #[must_use]
     pub fn slot(&self, id: VariableId) -> Slot {
@@ -355,6 +377,12 @@ impl Request {
             }
             _ => false,
         }
+    }
+
+    /// The client's path had escapes or a `+`: then nginx escapes captures anew where they become arguments.
+    #[must_use]
+    pub fn path_was_escaped(&self) -> bool {
+        memchr::memchr2(b'%', b'+', self.text(self.head.path)).is_some()
     }
 
     /// Whether only the head of the response is sent.

@@ -54,8 +54,11 @@ pub fn page_title(status: u16) -> Option<&'static str> {
         494 => "400 Request Header Or Cookie Too Large",
         495 => "400 The SSL certificate error",
         496 => "400 No required SSL certificate was sent",
+        // nginx has no page of its own for the number after its last one.
+        498 => "404 Not Found",
         497 => "400 The plain HTTP request was sent to HTTPS port",
         302 => "302 Found",
+        401 => "401 Authorization Required",
         301 | 303 | 307 | 308 | 400..=599 => return line(status),
         _ => return None,
     })

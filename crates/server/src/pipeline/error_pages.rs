@@ -1,5 +1,6 @@
 //! `error_page`, and the built-in pages: what becomes of a request that a phase interrupted.
 
+use super::phases::MAX_URI_CHANGES;
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HSL, HSLI, Outcome, Set, flag, row};
 use crate::http::interrupt::Target;
@@ -135,18 +136,23 @@ pub fn settle(request: &mut Request, interrupt: Interrupt) -> Settled {
             return Settled::Response(Box::new(with_error_status(request, *response)));
         }
         Interrupt::Respond(response) => (response.status, *response),
-        Interrupt::Status(444) => return Settled::Hangup,
+        Interrupt::Status(code @ (408 | 444 | 499)) => {
+            request.sent.status.set(code);
+            return Settled::Hangup;
+        }
         Interrupt::Status(code) => (code, Response::status(code)),
     };
     request.error_status = Some(code);
     let settings = request.location().settings.error_pages.clone();
-    if request.error_page_used && !settings.recursive {
+    let is_cycle = request.uri_changes > MAX_URI_CHANGES;
+    if is_cycle || request.error_page_used {
         return Settled::Response(Box::new(page(request, response)));
     }
     let Some(error_page) = settings.pages.iter().find(|page| page.status == code) else {
         return Settled::Response(Box::new(page(request, response)));
     };
-    request.error_page_used = true;
+    // As in nginx the location that the first error was met in decides whether another may have a page.
+    request.error_page_used = !settings.recursive;
     send(request, error_page, response)
 }
 

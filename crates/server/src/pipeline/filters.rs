@@ -2,7 +2,7 @@
 
 use super::redirect;
 use crate::filter::{headers, not_modified, range};
-use crate::http::{Phase, Request, Response, sent};
+use crate::http::{Body, Phase, Request, Response, sent};
 
 /// Applies every filter; one that does not apply leaves the response untouched. An interrupt (412, 416) takes the
 /// response's place and passes the filters once more, as its own page.
@@ -14,5 +14,18 @@ pub fn apply(request: &Request, response: &mut Response) -> Phase {
     headers::apply(request, response);
     range::apply(request, response)?;
     redirect::apply(request, response);
+    if response.status == 204 {
+        drop_content(response);
+    }
+    if !matches!(response.status, 200 | 206 | 304) {
+        response.last_modified = None;
+    }
     Ok(())
+}
+
+/// A 204 has no content, whatever it was made of.
+fn drop_content(response: &mut Response) {
+    response.body = Body::Empty;
+    response.content_length = None;
+    response.content_type = None;
 }

@@ -7,8 +7,9 @@ use crate::config::model::LocationId;
 use crate::content::{self, try_files};
 use crate::http::interrupt::Target;
 use crate::http::{Interrupt, Phase, Request, Response};
+use crate::log::error::{Level, write_request};
 use crate::rewrite::{self, Flow};
-use crate::routing::locations::{self, Found};
+use crate::routing::locations;
 
 /// nginx's limit on rewrites and internal redirects of one request.
 pub const MAX_URI_CHANGES: u32 = 10;
@@ -28,7 +29,6 @@ pub async fn respond(request: &mut Request) -> Option<Response> {
 
 /// Follows internal redirects and error pages until there is a response.
 async fn follow(request: &mut Request, mut outcome: Phase<Response>) -> Option<Response> {
-    let mut redirects = 0;
     loop {
         let mut response = match outcome {
             Ok(response) => error_pages::with_error_status(request, response),
@@ -36,16 +36,11 @@ async fn follow(request: &mut Request, mut outcome: Phase<Response>) -> Option<R
                 Settled::Response(response) => *response,
                 Settled::Hangup => return None,
                 Settled::Redirect(target) => {
-                    redirects += 1;
-                    if redirects <= MAX_URI_CHANGES {
-                        outcome = match redirect(request, target) {
-                            Ok(start) => run(request, start).await,
-                            Err(status) => Err(Interrupt::Status(status)),
-                        };
-                        continue;
-                    }
-                    log_cycle(request, &target);
-                    error_pages::built_in(request, 500)
+                    outcome = match redirect(request, target) {
+                        Ok(start) => run(request, start).await,
+                        Err(interrupt) => Err(interrupt),
+                    };
+                    continue;
                 }
             },
         };
@@ -54,21 +49,6 @@ async fn follow(request: &mut Request, mut outcome: Phase<Response>) -> Option<R
             Err(interrupt) => outcome = Err(interrupt),
         }
     }
-}
-
-fn log_cycle(request: &Request, target: &Target) {
-    let (kind, name) = match target {
-        Target::Uri { path, .. } => ("internally redirecting to", path),
-        Target::Named(name) => ("redirect to named location", name),
-    };
-    crate::log::error::write_request(
-        request,
-        crate::log::error::Level::Error,
-        format_args!(
-            "rewrite or internal redirection cycle while {kind} \"{}\"",
-            String::from_utf8_lossy(name)
-        ),
-    );
 }
 
 /// Answers a request that was refused before the phases (a head that does not parse); `error_page` applies.
@@ -97,22 +77,31 @@ fn rewrite_server(request: &mut Request) -> Phase {
 /// Runs the location's program; a changed URI looks for its location anew.
 fn rewrite_location(request: &mut Request) -> Phase {
     let generation = std::rc::Rc::clone(&request.generation);
-    for _ in 0..=MAX_URI_CHANGES {
+    loop {
         let program = &generation.config.location(request.location).program;
         match rewrite::run(request, program)? {
             Flow::Continue => return Ok(()),
-            Flow::UriChanged => find_location(request)?,
+            Flow::UriChanged => {
+                let uri = String::from_utf8_lossy(&request.uri).into_owned();
+                count_change(request, format_args!("processing \"{uri}\""))?;
+                find_location(request)?;
+            }
         }
     }
-    crate::log::error::write_request(
-        request,
-        crate::log::error::Level::Error,
-        format_args!(
-            "rewrite or internal redirection cycle while processing \"{}\"",
-            String::from_utf8_lossy(&request.uri)
-        ),
-    );
-    Err(Interrupt::Status(500))
+}
+
+/// Counts a change of the path; one too many is a cycle. Its 500 has no error page of the configuration.
+fn count_change(request: &mut Request, what: std::fmt::Arguments<'_>) -> Phase {
+    request.uri_changes += 1;
+    if request.uri_changes > MAX_URI_CHANGES {
+        write_request(
+            request,
+            Level::Error,
+            format_args!("rewrite or internal redirection cycle while {what}"),
+        );
+        return Err(Interrupt::Status(500));
+    }
+    Ok(())
 }
 
 /// Finds the location of the request's path and checks what holds before its rewrites.
@@ -120,10 +109,9 @@ fn find_location(request: &mut Request) -> Phase {
     let generation = std::rc::Rc::clone(&request.generation);
     let http = &generation.config.http;
     let base = request.server().base;
-    request.location = match locations::find(http, &http.locations[base as usize].routes, request) {
-        Found::Location(location) => location,
-        Found::None => base,
-    };
+    let found = locations::find(http, &http.locations[base as usize].routes, request)
+        .map_err(|error| rewrite::given_up(request, &request.uri, &error))?;
+    request.location = found.unwrap_or(base);
     enter_location(request)
 }
 
@@ -140,9 +128,9 @@ fn enter_location(request: &mut Request) -> Phase {
         && limit != 0
         && length > limit
     {
-        crate::log::error::write_request(
+        write_request(
             request,
-            crate::log::error::Level::Error,
+            Level::Error,
             format_args!("client intended to send too large body: {length} bytes"),
         );
         return Err(Interrupt::Status(413));
@@ -151,40 +139,44 @@ fn enter_location(request: &mut Request) -> Phase {
 }
 
 /// Moves the request to the target of an internal redirect.
-fn redirect(request: &mut Request, target: Target) -> Result<Start, u16> {
-    request.internal = true;
+fn redirect(request: &mut Request, target: Target) -> Phase<Start> {
     request.uri_follows_alias = false;
     match target {
         Target::Uri { path, args } => {
+            let uri = String::from_utf8_lossy(&path);
+            count_change(request, format_args!("internally redirecting to \"{uri}\""))?;
             request.uri.clear();
             request.uri.extend_from_slice(&path);
             if let Some(args) = args {
                 request.args.clear();
                 request.args.extend_from_slice(&args);
             }
+            request.internal = true;
             request.uri_changed = true;
             Ok(Start::Server)
         }
         Target::Named(name) => {
-            request.uri_changed = true;
+            let text = String::from_utf8_lossy(&name);
+            count_change(
+                request,
+                format_args!("redirect to named location \"{text}\""),
+            )?;
             let found: Option<LocationId> = request.server().named.get(&name).copied();
-            match found {
-                Some(location) => {
-                    request.location = location;
-                    Ok(Start::Location)
-                }
-                None => {
-                    crate::log::error::write_request(
-                        request,
-                        crate::log::error::Level::Error,
-                        format_args!(
-                            "could not find named location \"{}\"",
-                            String::from_utf8_lossy(&name)
-                        ),
-                    );
-                    Err(500)
-                }
+            let Some(location) = found else {
+                write_request(
+                    request,
+                    Level::Error,
+                    format_args!("could not find named location \"{text}\""),
+                );
+                return Err(Interrupt::Status(500));
+            };
+            request.internal = true;
+            request.uri_changed = true;
+            request.location = location;
+            if let Some(other) = limit_except::other_settings(request) {
+                request.location = other;
             }
+            Ok(Start::Location)
         }
     }
 }

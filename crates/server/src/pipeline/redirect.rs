@@ -67,13 +67,15 @@ pub fn to_directory(request: &Request) -> Response {
     }
 }
 
-/// Makes a Location of the server's own absolute, as its settings say.
+/// Makes a Location of the server's own absolute, as its settings say. One that stays as it was given is a header like
+/// the others, and the first of them.
 pub fn apply(request: &Request, response: &mut Response) {
     let settings = &request.location().settings.redirect;
-    let Some(location) = &response.location else {
+    let Some(location) = response.location.take() else {
         return;
     };
-    if !settings.absolute || location.first() != Some(&b'/') || location.starts_with(b"//") {
+    if !settings.absolute || location.first() != Some(&b'/') {
+        response.headers.push_first("Location", location);
         return;
     }
     let mut absolute = Vec::with_capacity(64 + location.len());
@@ -82,10 +84,12 @@ pub fn apply(request: &Request, response: &mut Response) {
     } else {
         b"http://"
     });
-    if settings.server_name || request.host.is_empty() {
-        append_server_name(request, &mut absolute);
-    } else {
-        absolute.extend_from_slice(&request.host);
+    match (settings.server_name, request.host.is_empty()) {
+        (true, _) if !request.server().name.is_empty() => {
+            absolute.extend_from_slice(&request.server().name);
+        }
+        (_, false) => absolute.extend_from_slice(&request.host),
+        (_, true) => append_address(request, &mut absolute),
     }
     let port = request.connection.local.port();
     let default_port = if request.connection.tls { 443 } else { 80 };
@@ -93,16 +97,13 @@ pub fn apply(request: &Request, response: &mut Response) {
         absolute.push(b':');
         absolute.extend_from_slice(port.to_string().as_bytes());
     }
-    absolute.extend_from_slice(location);
+    absolute.extend_from_slice(&location);
     response.location = Some(Bytes::from(absolute));
 }
 
-/// The first server_name, or the local address where the server has none.
-fn append_server_name(request: &Request, out: &mut Vec<u8>) {
-    let name = &request.server().name;
-    if !name.is_empty() {
-        out.extend_from_slice(name);
-    } else if let Some(address) = request.connection.local_address().ip() {
+/// The address that the client connected to.
+fn append_address(request: &Request, out: &mut Vec<u8>) {
+    if let Some(address) = request.connection.local_address().ip() {
         let text = match address {
             std::net::IpAddr::V4(address) => address.to_string(),
             std::net::IpAddr::V6(address) => format!("[{address}]"),

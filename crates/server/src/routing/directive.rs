@@ -1,7 +1,7 @@
 //! `server`, `server_name`, `location` and `internal`: the blocks that routing works on.
 
-use super::hosts::{NamePattern, ServerName};
-use super::pattern::Pattern;
+use super::hosts::ServerName;
+use super::pattern::{Matcher, Pattern};
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HTTP, LOCATION, Outcome, SERVER, SL, Set, block, row};
 use crate::config::model::{Child, LocationKind};
@@ -56,74 +56,47 @@ fn server_name(build: &mut Build<'_>, directive: &Directive) -> Outcome {
 }
 
 fn parse_name(build: &mut Build<'_>, directive: &Directive, word: &[u8]) -> Outcome {
-    let invalid = || {
-        format!(
-            "invalid server name or wildcard \"{}\" on",
-            String::from_utf8_lossy(word)
-        )
+    let text = String::from_utf8_lossy(word);
+    let misplaced = match word {
+        [b'*', rest @ ..] => rest.len() < 2 || rest[0] != b'.',
+        [b'.'] => true,
+        _ => false,
     };
-    if word == b"$hostname" {
-        let name = sys::machine::hostname()
-            .map_err(|error| format!("gethostname() failed: {error}"))?
-            .to_ascii_lowercase();
-        build
-            .frame()
-            .names
-            .push(ServerName::Exact(Bytes::from(name)));
-        return Ok(());
-    }
-    if let Some(text) = word.strip_prefix(b"~") {
-        if text.is_empty() {
-            return Err(format!(
-                "empty regex in server name \"{}\"",
-                String::from_utf8_lossy(word)
-            )
-            .into());
-        }
-        let pattern = compile(text, true)?;
-        let groups = named_groups(build, &pattern)?;
-        build
-            .frame()
-            .names
-            .push(ServerName::Regex(Box::new(NamePattern { pattern, groups })));
-        return Ok(());
+    if misplaced {
+        return Err(format!("server name \"{text}\" is invalid").into());
     }
     if word.contains(&b'/') {
-        build.warn(
-            directive,
-            format!(
-                "server name \"{}\" has suspicious symbols",
-                String::from_utf8_lossy(word)
-            ),
-        );
+        let message = format!("server name \"{text}\" has suspicious symbols");
+        build.warn(directive, message);
     }
-    let name = Bytes::from(word.to_ascii_lowercase());
-    let names = &mut build.frame().names;
-    if name.starts_with(b"*.") && name.len() > 2 && !name[2..].contains(&b'*') {
-        names.push(ServerName::LeadingWildcard(name.slice(2..)));
-    } else if name.starts_with(b".") && name.len() > 1 {
-        names.push(ServerName::Exact(name.slice(1..)));
-        names.push(ServerName::LeadingWildcard(name.slice(1..)));
-    } else if name.ends_with(b".*") && name.len() > 2 && !name[..name.len() - 2].contains(&b'*') {
-        names.push(ServerName::TrailingWildcard(name.slice(..name.len() - 2)));
-    } else if name.contains(&b'*') {
-        return Err(invalid().into());
-    } else {
-        names.push(ServerName::Exact(name));
-    }
+    let name = match word {
+        b"~" => return Err(format!("empty regex in server name \"{text}\"").into()),
+        [b'~', pattern @ ..] => ServerName::pattern(word, matcher(build, pattern, true)?),
+        word if word.eq_ignore_ascii_case(b"$hostname") => {
+            let name = sys::machine::hostname()
+                .map_err(|error| format!("gethostname() failed: {error}"))?;
+            ServerName::plain(name.as_bytes())
+        }
+        word => ServerName::plain(word),
+    };
+    build.frame().names.push(name);
     Ok(())
+}
+
+/// Compiles a pattern and numbers the variables that its named groups assign.
+pub fn matcher(
+    build: &mut Build<'_>,
+    text: &[u8],
+    ignore_case: bool,
+) -> Result<Matcher, Complaint> {
+    let pattern = compile(text, ignore_case)?;
+    let groups = named_groups(build, &pattern)?;
+    Ok(Matcher { pattern, groups })
 }
 
 /// Compiles a pattern of the configuration; the error is worded as nginx words PCRE's.
 pub fn compile(text: &[u8], ignore_case: bool) -> Result<Pattern, Complaint> {
-    Pattern::compile(text, ignore_case).map_err(|reason| {
-        let reason = reason.lines().last().unwrap_or_default().to_owned();
-        format!(
-            "pcre2_compile() failed: {reason} in \"{}\"",
-            String::from_utf8_lossy(text)
-        )
-        .into()
-    })
+    Ok(Pattern::compile(text, ignore_case)?)
 }
 
 /// Numbers the variables that a pattern's named groups assign.
@@ -142,9 +115,7 @@ fn regex_kind(
     text: &[u8],
     ignore_case: bool,
 ) -> Result<LocationKind, Complaint> {
-    let pattern = compile(text, ignore_case)?;
-    let groups = named_groups(build, &pattern)?;
-    Ok(LocationKind::Regex { pattern, groups })
+    Ok(LocationKind::Regex(matcher(build, text, ignore_case)?))
 }
 
 fn location(build: &mut Build<'_>, directive: &Directive) -> Outcome {
@@ -194,7 +165,7 @@ fn name_of(kind: &LocationKind) -> Vec<u8> {
         LocationKind::Prefix { path, .. }
         | LocationKind::Exact(path)
         | LocationKind::Named(path) => path.to_vec(),
-        LocationKind::Regex { pattern, .. } => pattern.text.clone().into_bytes(),
+        LocationKind::Regex(matcher) => matcher.pattern.text.to_vec(),
         _ => Vec::new(),
     }
 }
@@ -217,10 +188,10 @@ fn check_nesting(build: &mut Build<'_>, kind: &LocationKind) -> Outcome {
         (_, LocationKind::Named(_)) => {
             Err(format!("named location \"{name}\" can be on the server level only").into())
         }
-        (
-            LocationKind::Prefix { path, .. },
-            LocationKind::Prefix { path: inner, .. } | LocationKind::Exact(inner),
-        ) if !inner.starts_with(path) => {
+        // As in nginx even a pattern is compared like a path.
+        (_, LocationKind::Prefix { path, .. } | LocationKind::Exact(path))
+            if !path.starts_with(&name_of(outer)) =>
+        {
             Err(format!("location \"{name}\" is outside location \"{outer_name}\"").into())
         }
         _ => Ok(()),

@@ -1,108 +1,220 @@
 //! `server_name`: which server answers for a host at one listening address.
 
-use super::pattern::Pattern;
+use super::pattern::Matcher;
 use crate::config::model::ServerId;
 use crate::http::Request;
-use crate::variables::VariableId;
+use crate::variables::map::hosts::{HostKey, HostKeys};
 use bytes::Bytes;
 use std::collections::HashMap;
 
+type Hasher = foldhash::fast::RandomState;
+
 /// One name of a `server_name` directive.
 #[derive(Debug, Clone)]
-pub enum ServerName {
-    Exact(Bytes),
-    /// `*.example.org`; also `.example.org`, which adds the bare name as an exact one. Kept without the asterisk and dot.
-    LeadingWildcard(Bytes),
-    /// `www.example.*`, kept without `.*`.
-    TrailingWildcard(Bytes),
-    Regex(Box<NamePattern>),
+pub struct ServerName {
+    /// As written, in lower case unless it is a pattern; a pattern with its `~`.
+    pub text: Bytes,
+    pattern: Option<Box<Matcher>>,
 }
 
-/// `~pattern` with the variables that its named groups assign.
-#[derive(Debug, Clone)]
-pub struct NamePattern {
-    pub pattern: Pattern,
-    pub groups: Vec<(usize, VariableId)>,
+impl ServerName {
+    /// A name, perhaps with wildcards.
+    #[must_use]
+    pub fn plain(text: &[u8]) -> ServerName {
+        ServerName {
+            text: text.to_ascii_lowercase().into(),
+            pattern: None,
+        }
+    }
+
+    /// `~pattern`.
+    #[must_use]
+    pub fn pattern(text: &[u8], matcher: Matcher) -> ServerName {
+        ServerName {
+            text: Bytes::copy_from_slice(text),
+            pattern: Some(Box::new(matcher)),
+        }
+    }
+
+    /// The name as `$server_name` has it: without the dot of `.example.org`.
+    #[must_use]
+    pub fn shown(&self) -> Bytes {
+        match self.text.first() {
+            Some(b'.') => self.text.slice(1..),
+            _ => self.text.clone(),
+        }
+    }
 }
 
 /// The servers of one listening address.
 #[derive(Debug, Default)]
 pub struct Hosts {
     pub default: ServerId,
-    exact: HashMap<Bytes, ServerId>,
-    leading: HashMap<Bytes, ServerId>,
-    trailing: HashMap<Bytes, ServerId>,
-    patterns: Vec<(Box<NamePattern>, ServerId)>,
+    /// The address has one server and no pattern of it has groups, so that no name matters.
+    only_default: bool,
+    exact: HashMap<Bytes, ServerId, Hasher>,
+    wildcards: Option<Box<HostKeys>>,
+    patterns: Vec<(Box<Matcher>, ServerId)>,
+}
+
+/// What is wrong with a name among others of an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NameError {
+    /// It stands here already; the second one is ignored.
+    Conflict(Bytes),
+    /// Its asterisks or dots stand where they may not.
+    Invalid(Bytes),
 }
 
 impl Hosts {
-    /// The table of an address whose default server is `default`.
+    /// An address of which only the default server is known.
     #[must_use]
-    pub fn new(default: ServerId) -> Hosts {
+    pub fn of_default(default: ServerId) -> Hosts {
         Hosts {
             default,
+            only_default: true,
             ..Hosts::default()
         }
     }
 
-    /// Adds a server's name; false if the same name stands here already (nginx warns and ignores the second).
-    pub fn add(&mut self, name: &ServerName, server: ServerId) -> bool {
-        let (table, key) = match name {
-            ServerName::Exact(key) => (&mut self.exact, key),
-            ServerName::LeadingWildcard(key) => (&mut self.leading, key),
-            ServerName::TrailingWildcard(key) => (&mut self.trailing, key),
-            ServerName::Regex(pattern) => {
-                self.patterns.push((pattern.clone(), server));
-                return true;
-            }
+    /// The table of an address with `servers` in the order of the file; what is wrong with their names goes to `errors`.
+    /// As in nginx, the names of an address's only server are not looked at.
+    #[must_use]
+    pub fn new(
+        default: ServerId,
+        servers: &[(ServerId, &[ServerName])],
+        errors: &mut Vec<NameError>,
+    ) -> Hosts {
+        let captures = |name: &ServerName| {
+            name.pattern
+                .as_ref()
+                .is_some_and(|matcher| matcher.pattern.has_groups())
         };
-        if table.contains_key(key) {
-            return false;
+        let mut hosts = Hosts {
+            default,
+            only_default: match servers {
+                [(_, names)] => !names.iter().any(captures),
+                _ => false,
+            },
+            ..Hosts::default()
+        };
+        if hosts.only_default {
+            return hosts;
         }
-        table.insert(key.clone(), server);
-        true
+        for (server, names) in servers {
+            for name in *names {
+                if let Err(error) = hosts.add(name, *server) {
+                    errors.push(error);
+                }
+            }
+            if names.is_empty() {
+                // A server without a name answers where no host was given.
+                if let Err(error) = hosts.add(&ServerName::plain(b""), *server) {
+                    errors.push(error);
+                }
+            }
+        }
+        hosts
+    }
+
+    fn add(&mut self, name: &ServerName, server: ServerId) -> Result<(), NameError> {
+        if let Some(matcher) = &name.pattern {
+            self.patterns.push((matcher.clone(), server));
+            return Ok(());
+        }
+        let key =
+            HostKey::parse(&name.text).ok_or_else(|| NameError::Invalid(name.text.clone()))?;
+        let conflict = || NameError::Conflict(name.text.clone());
+        let has_domain = |name: &[u8]| {
+            self.wildcards
+                .as_ref()
+                .is_some_and(|wildcards| wildcards.has_domain(name))
+        };
+        match key {
+            HostKey::Exact(host) => {
+                if has_domain(host) || self.exact.contains_key(host) {
+                    return Err(conflict());
+                }
+                self.exact.insert(name.text.clone(), server);
+            }
+            HostKey::Domain(host) if self.exact.contains_key(host) => return Err(conflict()),
+            key => {
+                let wildcards = self.wildcards.get_or_insert_default();
+                if !wildcards.add(key, server as usize) {
+                    return Err(conflict());
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The server for `host` (lower case, without port): exact, longest `*.x`, longest `x.*`, first pattern, default.
     /// A pattern's captures are kept in the request.
-    pub fn find(&self, host: &[u8], request: &mut Request) -> ServerId {
+    pub fn find(&self, host: &[u8], request: &Request) -> ServerId {
+        if self.only_default {
+            return self.default;
+        }
         if let Some(&server) = self.exact.get(host) {
             return server;
         }
-        if self.leading.is_empty() && self.trailing.is_empty() && self.patterns.is_empty() {
-            return self.default;
+        let wildcard = self.wildcards.as_ref().and_then(|keys| keys.find(host));
+        if let Some(server) = wildcard {
+            return server as ServerId;
         }
-        self.find_leading(host)
-            .or_else(|| self.find_trailing(host))
-            .or_else(|| self.find_pattern(host, request))
-            .unwrap_or(self.default)
-    }
-
-    fn find_leading(&self, host: &[u8]) -> Option<ServerId> {
-        if self.leading.is_empty() {
-            return None;
-        }
-        memchr::memchr_iter(b'.', host).find_map(|dot| self.leading.get(&host[dot + 1..]).copied())
-    }
-
-    fn find_trailing(&self, host: &[u8]) -> Option<ServerId> {
-        if self.trailing.is_empty() {
-            return None;
-        }
-        memchr::memrchr_iter(b'.', host).find_map(|dot| self.trailing.get(&host[..dot]).copied())
-    }
-
-    fn find_pattern(&self, host: &[u8], request: &mut Request) -> Option<ServerId> {
-        for (name, server) in &self.patterns {
-            if !name
-                .pattern
-                .capture(host, &mut request.captures.borrow_mut())
-            {
-                continue;
+        if !host.is_empty() {
+            for (matcher, server) in &self.patterns {
+                if matcher.matches(request, host).unwrap_or(false) {
+                    return *server;
+                }
             }
-            super::locations::assign_groups(request, &name.groups);
-            return Some(*server);
         }
-        None
+        self.default
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errors(names: &[&[&str]]) -> Vec<NameError> {
+        let names: Vec<Vec<ServerName>> = names
+            .iter()
+            .map(|names| {
+                let plain = |name: &&str| ServerName::plain(name.as_bytes());
+                names.iter().map(plain).collect()
+            })
+            .collect();
+        let servers: Vec<(ServerId, &[ServerName])> = names
+            .iter()
+            .enumerate()
+            .map(|(id, names)| (id as ServerId, &names[..]))
+            .collect();
+        let mut errors = Vec::new();
+        let hosts = Hosts::new(0, &servers, &mut errors);
+        assert_eq!(hosts.only_default, servers.len() == 1);
+        errors
+    }
+
+    #[test]
+    fn names_may_stand_once_at_an_address() {
+        let conflict = |name: &'static str| NameError::Conflict(Bytes::from(name));
+        assert_eq!(errors(&[&["a", "a", "x*y"]]), []);
+        assert_eq!(errors(&[&["a"], &["b", "A"]]), [conflict("a")]);
+        assert_eq!(
+            errors(&[&[".a"], &["a"], &["*.a"]]),
+            [conflict("a"), conflict("*.a")]
+        );
+        assert_eq!(errors(&[&["a"], &[".a"]]), [conflict(".a")]);
+        assert_eq!(errors(&[&[], &[""]]), [conflict("")]);
+        assert_eq!(
+            errors(&[&["a*b"], &["b"]]),
+            [NameError::Invalid(Bytes::from("a*b"))]
+        );
+    }
+
+    #[test]
+    fn a_leading_dot_is_not_shown() {
+        assert_eq!(ServerName::plain(b".Example.org").shown(), "example.org");
+        assert_eq!(ServerName::plain(b"*.example.org").shown(), "*.example.org");
     }
 }

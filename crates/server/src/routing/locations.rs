@@ -1,20 +1,20 @@
 //! Which location of a server serves a path: exact, longest prefix, `^~`, first matching pattern, nested.
 
-use super::pattern::Pattern;
+use super::pattern::{GivenUp, Matcher};
 use crate::config::model::{Http, LocationId};
 use crate::http::Request;
-use crate::http::request::Slot;
-use crate::variables::VariableId;
 use bytes::Bytes;
 use std::collections::HashMap;
+
+type Hasher = foldhash::fast::RandomState;
 
 /// The locations directly inside a server or location.
 #[derive(Debug, Default)]
 pub struct Routes {
-    exact: HashMap<Bytes, LocationId>,
+    exact: HashMap<Bytes, LocationId, Hasher>,
     /// Sorted by path, so that the longest prefix is found by bisection.
     prefixes: Vec<Prefix>,
-    patterns: Vec<PatternRoute>,
+    patterns: Vec<(Matcher, LocationId)>,
 }
 
 #[derive(Debug)]
@@ -24,21 +24,6 @@ struct Prefix {
     location: LocationId,
     /// The next shorter prefix that this one begins with.
     shorter: Option<u32>,
-}
-
-#[derive(Debug)]
-struct PatternRoute {
-    pattern: Pattern,
-    groups: Vec<(usize, VariableId)>,
-    location: LocationId,
-}
-
-/// What a server's locations say to a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
-    Location(LocationId),
-    /// None matches: the server's own settings apply.
-    None,
 }
 
 impl Routes {
@@ -61,29 +46,26 @@ impl Routes {
         true
     }
 
-    pub fn add_pattern(
-        &mut self,
-        pattern: Pattern,
-        groups: Vec<(usize, VariableId)>,
-        location: LocationId,
-    ) {
-        self.patterns.push(PatternRoute {
-            pattern,
-            groups,
-            location,
-        });
+    /// Adds a location with a pattern; they are tried in the order they are added.
+    pub fn add_pattern(&mut self, matcher: Matcher, location: LocationId) {
+        self.patterns.push((matcher, location));
     }
 
     /// Orders the prefixes; to be called once after all were added.
     pub fn finish(&mut self) {
         self.prefixes.sort_by(|a, b| a.path.cmp(&b.path));
+        // The prefixes of the one at hand that were passed; each begins with the one before it.
+        let mut open: Vec<usize> = Vec::new();
         for index in 0..self.prefixes.len() {
-            let shorter = (0..index).rev().find(|&before| {
-                self.prefixes[index]
-                    .path
-                    .starts_with(&self.prefixes[before].path)
-            });
-            self.prefixes[index].shorter = shorter.map(|before| before as u32);
+            let path = self.prefixes[index].path.clone();
+            while open
+                .last()
+                .is_some_and(|&before| !path.starts_with(&self.prefixes[before].path))
+            {
+                open.pop();
+            }
+            self.prefixes[index].shorter = open.last().map(|&before| before as u32);
+            open.push(index);
         }
     }
 
@@ -103,63 +85,101 @@ impl Routes {
     }
 }
 
-/// The location of the request's path below `routes`; captures of a matching pattern are kept in the request.
-pub fn find(http: &Http, routes: &Routes, request: &Request) -> Found {
-    let mut suppressed = false;
-    match walk(http, routes, request, &mut suppressed) {
-        Some(location) => Found::Location(location),
-        None => Found::None,
-    }
+/// How sure a location is.
+enum Found {
+    /// Nothing that stands further out can take its place.
+    Final(LocationId),
+    /// A prefix; a pattern further out goes before it.
+    Prefix(LocationId),
+    None,
 }
 
-/// nginx descends into the longest prefix first, then tries the patterns of each level from the innermost outwards.
-fn walk(
+/// The location of the request's path below `routes`, if there is one; captures of its pattern are kept in the request.
+pub fn find(
     http: &Http,
     routes: &Routes,
     request: &Request,
-    suppressed: &mut bool,
-) -> Option<LocationId> {
-    let path = &request.uri[..];
-    if let Some(&location) = routes.exact.get(path) {
-        *suppressed = true;
-        return Some(location);
-    }
-    let mut found = None;
-    if let Some(prefix) = routes.longest_prefix(path) {
-        *suppressed = prefix.no_regex;
-        found = Some(prefix.location);
-        let inner = &http.locations[prefix.location as usize].routes;
-        if let Some(location) = walk(http, inner, request, suppressed) {
-            found = Some(location);
-        }
-    }
-    if *suppressed {
-        return found;
-    }
-    for route in &routes.patterns {
-        if !route
-            .pattern
-            .capture(path, &mut request.captures.borrow_mut())
-        {
-            continue;
-        }
-        assign_groups(request, &route.groups);
-        *suppressed = true;
-        let inner = &http.locations[route.location as usize].routes;
-        let mut inner_suppressed = false;
-        return Some(walk(http, inner, request, &mut inner_suppressed).unwrap_or(route.location));
-    }
-    found
+) -> Result<Option<LocationId>, GivenUp> {
+    Ok(match walk(http, routes, request)? {
+        Found::Final(location) | Found::Prefix(location) => Some(location),
+        Found::None => None,
+    })
 }
 
-/// Gives the variables of named groups the values of the last match.
-pub fn assign_groups(request: &Request, groups: &[(usize, VariableId)]) {
-    for &(group, variable) in groups {
-        let mut value = Vec::new();
-        let slot = match request.capture(group, &mut value) {
-            true => Slot::Value(Bytes::from(value)),
-            false => Slot::NotFound,
+/// nginx's order: the exact path, else down into the longest prefix, then the patterns from the innermost level outwards.
+/// `^~` holds off the patterns of its own level only.
+fn walk(http: &Http, routes: &Routes, request: &Request) -> Result<Found, GivenUp> {
+    let path = &request.uri[..];
+    if !routes.exact.is_empty()
+        && let Some(&location) = routes.exact.get(path)
+    {
+        return Ok(Found::Final(location));
+    }
+    let mut found = Found::None;
+    let mut no_regex = false;
+    if let Some(prefix) = routes.longest_prefix(path) {
+        no_regex = prefix.no_regex;
+        let inner = &http.locations[prefix.location as usize].routes;
+        found = match walk(http, inner, request)? {
+            Found::Final(location) => return Ok(Found::Final(location)),
+            Found::Prefix(location) => Found::Prefix(location),
+            Found::None => Found::Prefix(prefix.location),
         };
-        request.assign(variable, slot);
+    }
+    if no_regex {
+        return Ok(found);
+    }
+    for (matcher, location) in &routes.patterns {
+        if matcher.matches(request, path)? {
+            let inner = &http.locations[*location as usize].routes;
+            return Ok(Found::Final(match walk(http, inner, request)? {
+                Found::Final(inner) | Found::Prefix(inner) => inner,
+                Found::None => *location,
+            }));
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The prefix that is found for each path.
+    fn check(prefixes: &[&'static str], expected: &[(&str, Option<&str>)]) {
+        let mut routes = Routes::default();
+        for (id, prefix) in prefixes.iter().enumerate() {
+            assert!(routes.add_prefix(Bytes::from(*prefix), false, id as LocationId));
+            assert!(!routes.add_prefix(Bytes::from(*prefix), true, id as LocationId));
+        }
+        routes.finish();
+        for (path, expected) in expected {
+            let found = routes
+                .longest_prefix(path.as_bytes())
+                .map(|prefix| prefixes[prefix.location as usize]);
+            assert_eq!(found, *expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_longest_prefix_is_found() {
+        check(
+            &["/", "/abd", "/a", "/abc", "/abcde", "/b/"],
+            &[
+                ("/", Some("/")),
+                ("/abcd", Some("/abc")),
+                ("/abcde", Some("/abcde")),
+                ("/abcdf", Some("/abc")),
+                ("/abdd", Some("/abd")),
+                ("/abe", Some("/a")),
+                ("/b", Some("/")),
+                ("/b/c", Some("/b/")),
+                ("/z", Some("/")),
+                ("x", None),
+                ("", None),
+            ],
+        );
+        check(&[], &[("/", None)]);
+        check(&["", "/a"], &[("x", Some("")), ("/b", Some(""))]);
     }
 }

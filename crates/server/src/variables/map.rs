@@ -2,13 +2,12 @@
 //! it is first used and kept by the request, unless the map is volatile.
 
 pub mod directive; // the block in the configuration
-mod hosts; // names with wildcards
+pub mod hosts; // names with wildcards
 
 use super::registry::VariableId;
 use super::template::Template;
 use crate::http::Request;
 use crate::http::request::Slot;
-use crate::routing::locations::assign_groups;
 use crate::routing::pattern::Pattern;
 use bytes::Bytes;
 use hosts::HostKeys;
@@ -110,7 +109,7 @@ fn matches(entry: &PatternEntry, source: &[u8], request: &Request) -> bool {
         .pattern
         .capture(source, &mut request.captures.borrow_mut());
     if matched {
-        assign_groups(request, &entry.groups);
+        request.assign_groups(&entry.groups);
     }
     matched
 }

@@ -3,6 +3,7 @@
 use super::builtin::{self, Evaluate, EvaluateSuffix};
 use super::map::Map;
 use crate::config::setting::Complaint;
+use crate::http::Request;
 use std::collections::HashMap;
 
 /// The number of a variable.
@@ -18,13 +19,19 @@ pub enum Kind {
     Prefixed(EvaluateSuffix, Box<[u8]>),
     /// Assigned by `set` or by a pattern's named capture; the request keeps the value.
     Assigned,
+    /// Assigned by `set`; the function makes what is read before that.
+    Set(Uninitialized),
     /// Worked out by a map; a value that the request keeps goes before it.
     Map(Box<Map>),
 }
 
+/// What is done about a variable that is read before it was assigned.
+pub type Uninitialized = fn(&Request, VariableId);
+
 /// What a module of the configuration declares a variable to be.
 pub enum Definition {
     Assigned,
+    Set(Uninitialized),
     Map(Box<Map>),
 }
 
@@ -34,6 +41,8 @@ pub struct Registry {
     names: Vec<Box<[u8]>>,
     numbers: HashMap<Box<[u8]>, VariableId>,
     definitions: HashMap<VariableId, Definition>,
+    /// Some template uses `$1` … `$9`.
+    pub captures_used: bool,
 }
 
 impl Registry {
@@ -53,6 +62,19 @@ impl Registry {
     pub fn assigned(&mut self, name: &[u8]) -> Result<VariableId, Complaint> {
         let id = self.define(name)?;
         self.definitions.entry(id).or_insert(Definition::Assigned);
+        Ok(id)
+    }
+
+    /// Defines a variable that `set` assigns. As in nginx, one that was defined before stays what it was.
+    pub fn set(
+        &mut self,
+        name: &[u8],
+        uninitialized: Uninitialized,
+    ) -> Result<VariableId, Complaint> {
+        let id = self.define(name)?;
+        self.definitions
+            .entry(id)
+            .or_insert(Definition::Set(uninitialized));
         Ok(id)
     }
 
@@ -91,8 +113,9 @@ impl Registry {
         for (index, name) in self.names.iter().enumerate() {
             let kind = match self.definitions.remove(&VariableId(index as u32)) {
                 Some(Definition::Map(map)) => Kind::Map(map),
-                Some(Definition::Assigned) => match builtin::find(name) {
-                    Some(kind) if builtin::is_assigned_to_request(name) => kind,
+                Some(definition) => match (builtin::find(name), definition) {
+                    (Some(kind), _) if builtin::is_assigned_to_request(name) => kind,
+                    (_, Definition::Set(uninitialized)) => Kind::Set(uninitialized),
                     _ => Kind::Assigned,
                 },
                 None => builtin::find(name).ok_or_else(|| {
@@ -111,6 +134,7 @@ impl Registry {
         Ok(Variables {
             kinds,
             uses_sent,
+            captures_used: self.captures_used,
             names: self.names,
         })
     }
@@ -122,6 +146,8 @@ pub struct Variables {
     pub kinds: Vec<Kind>,
     /// Some template uses `$sent_http_…` or `$sent_trailer_…`, so that the fields of responses are recorded.
     pub uses_sent: bool,
+    /// Some template uses `$1` … `$9`, so that patterns without named groups are worth capturing.
+    pub captures_used: bool,
     pub names: Vec<Box<[u8]>>,
 }
 

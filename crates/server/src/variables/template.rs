@@ -51,6 +51,7 @@ impl Template {
         registry: &mut Registry,
     ) -> Result<(Part, &'t [u8]), Complaint> {
         if let Some(&digit @ b'1'..=b'9') = text.first() {
+            registry.captures_used = true;
             return Ok((Part::Capture(usize::from(digit - b'0')), &text[1..]));
         }
         let bracketed = text.strip_prefix(b"{");
@@ -116,11 +117,21 @@ impl Template {
 
     /// Appends the value for `request`; unset variables are empty.
     pub fn append(&self, request: &Request, out: &mut Vec<u8>) {
+        self.append_with(request, out, false);
+    }
+
+    /// As `append`; with `escape_captures` what patterns captured is escaped as a part of arguments.
+    pub fn append_with(&self, request: &Request, out: &mut Vec<u8>, escape_captures: bool) {
         for part in &self.parts {
             match part {
                 Part::Literal(text) => out.extend_from_slice(text),
                 Part::Variable(id) => {
                     request.variable(*id, out);
+                }
+                Part::Capture(index) if escape_captures => {
+                    let mut text = Vec::new();
+                    request.capture(*index, &mut text);
+                    wire::uri::escape_into(&text, wire::uri::Class::Args, out);
                 }
                 Part::Capture(index) => {
                     request.capture(*index, out);

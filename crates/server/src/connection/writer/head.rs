@@ -71,10 +71,14 @@ pub fn last_chunk(request: &Request) -> Bytes {
 pub fn write_head(request: &Request, response: &Response, framing: Framing, out: &mut Vec<u8>) {
     let settings = &request.location().settings;
     out.extend_from_slice(b"HTTP/1.1 ");
-    match (&response.status_line, status::line(response.status)) {
+    // As in nginx a status below 200 has no reason unless an upstream gave one.
+    let line = status::line(response.status).filter(|_| response.status >= 200);
+    match (&response.status_line, line) {
         (Some(line), _) => out.extend_from_slice(line),
         (None, Some(line)) => out.extend_from_slice(line.as_bytes()),
-        (None, None) => write_number(u64::from(response.status), out),
+        (None, None) => {
+            out.extend_from_slice(format!("{:03} ", response.status).as_bytes());
+        }
     }
     out.extend_from_slice(b"\r\nServer: ");
     match &response.server {
