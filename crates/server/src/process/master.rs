@@ -427,7 +427,7 @@ impl<'a, P: Program> Master<'a, P> {
             Report::Refused(reason) => self.worker_has_refused(pid, &reason),
             Report::Drained => {
                 self.journal.notice(format_args!(
-                    "worker process {pid} has ended the last request of a former configuration"
+                    "former configuration of worker process {pid} exited with code 0"
                 ));
             }
         }

@@ -239,9 +239,9 @@ fn reload_in_place() {
     server.wait_for_log("serves the new configuration", 1);
     assert_eq!(server.ask(), ("two".to_owned(), worker));
     assert!(idle.ask("hello").starts_with("two "));
-    assert!(!server.log().contains("has ended the last request"));
+    assert!(!server.log().contains("exited with code 0"));
     assert!(held.ask("go on").starts_with("one "));
-    server.wait_for_log("has ended the last request of a former configuration", 1);
+    server.wait_for_log("exited with code 0", 1);
     assert_eq!(server.log().matches("start worker process ").count(), 1);
 }
 
