@@ -82,6 +82,15 @@ pub fn send(socket: impl AsFd, bytes: &[u8], more: bool) -> io::Result<usize> {
     retry(|| check_size(unsafe { libc::send(socket, bytes.as_ptr().cast(), bytes.len(), flags) }))
 }
 
+/// Takes bytes from a non-blocking socket. 0 means that the peer has closed, `WouldBlock` that nothing waits.
+pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    let socket = socket.as_fd().as_raw_fd();
+    retry(|| {
+        // SAFETY: pointer and length describe one live, writable slice.
+        check_size(unsafe { libc::recv(socket, buffer.as_mut_ptr().cast(), buffer.len(), 0) })
+    })
+}
+
 /// Looks at the bytes waiting on a socket and leaves them there; never blocks. 0 means that the peer has closed.
 pub fn peek(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;

@@ -1,13 +1,15 @@
-//! A client's socket, TCP or UNIX, with reads into a buffer that the thread's connections share.
+//! A client's socket, TCP or UNIX, with reads into a buffer that the thread's connections share. The runtime hears of the
+//! socket only when a read finds nothing: a connection whose request is there when it is accepted, and which ends with
+//! the response, is never registered with epoll.
 
 use crate::http::body::OpenFile;
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::pin::Pin;
-use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, Interest, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// Bytes that one read takes at most.
 pub const READ_SIZE: usize = 64 * 1024;
@@ -17,12 +19,50 @@ thread_local! {
 }
 
 /// A client's socket.
-pub enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
+pub struct Stream {
+    watch: RefCell<Option<Watch>>,
+    socket: Rc<OwnedFd>,
+    is_tcp: bool,
+}
+
+/// The runtime's interest in a socket.
+struct Watch {
+    ready: AsyncFd<Rc<OwnedFd>>,
+    /// Room for writing is watched, too. Few connections ever wait for it.
+    writes: bool,
+}
+
+/// Registers a descriptor with the runtime.
+#[expect(
+    deprecated,
+    reason = "its unsafe successor is for types that may close the descriptor behind the runtime's back; these own it"
+)]
+pub fn watch<T: AsRawFd>(descriptor: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+    AsyncFd::with_interest(descriptor, interest)
+}
+
+impl Watch {
+    fn new(socket: &Rc<OwnedFd>, writes: bool) -> io::Result<Watch> {
+        let interest = match writes {
+            true => Interest::READABLE | Interest::WRITABLE,
+            false => Interest::READABLE,
+        };
+        let ready = watch(Rc::clone(socket), interest)?;
+        Ok(Watch { ready, writes })
+    }
 }
 
 impl Stream {
+    /// A non-blocking socket.
+    #[must_use]
+    pub fn new(socket: OwnedFd, is_tcp: bool) -> Stream {
+        Stream {
+            watch: RefCell::new(None),
+            socket: Rc::new(socket),
+            is_tcp,
+        }
+    }
+
     /// Reads once and hands the bytes to `take`; an empty slice is the end of the stream. The buffer is the thread's:
     /// an idle connection owns none.
     pub fn poll_read<T>(
@@ -32,17 +72,40 @@ impl Stream {
     ) -> Poll<io::Result<T>> {
         SCRATCH.with(|scratch| {
             let mut scratch = scratch.borrow_mut();
-            let mut buffer = ReadBuf::new(&mut scratch);
-            let polled = match self {
-                Stream::Tcp(stream) => Pin::new(stream).poll_read(context, &mut buffer),
-                Stream::Unix(stream) => Pin::new(stream).poll_read(context, &mut buffer),
-            };
-            match polled {
-                Poll::Ready(Ok(())) => Poll::Ready(Ok(take(buffer.filled()))),
-                Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-                Poll::Pending => Poll::Pending,
-            }
+            let read = ready!(self.poll_receive(context, &mut scratch))?;
+            Poll::Ready(Ok(take(&scratch[..read])))
         })
+    }
+
+    fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let watch = self.watch.get_mut();
+        loop {
+            let Some(watching) = watch else {
+                match sys::io::receive(self.socket.as_fd(), buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        *watch = Some(Watch::new(&self.socket, false)?);
+                        continue;
+                    }
+                    read => return Poll::Ready(read),
+                }
+            };
+            let mut readable = ready!(watching.ready.poll_read_ready(context))?;
+            match sys::io::receive(self.socket.as_fd(), buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => readable.clear_ready(),
+                Ok(read) => {
+                    // Less than there was room for: the next read would find nothing, and need not try.
+                    if read < buffer.len() {
+                        readable.clear_ready();
+                    }
+                    return Poll::Ready(Ok(read));
+                }
+                error => return Poll::Ready(error),
+            }
+        }
     }
 
     /// Writes what the socket takes now; `WouldBlock` if nothing.
@@ -63,39 +126,48 @@ impl Stream {
         sys::io::sendfile(self, &file.fd, offset, count)
     }
 
-    /// Waits until the socket may take more. To be called after a write said `WouldBlock`.
+    /// Waits until the socket may take more. To be called after a write said `WouldBlock` and `clear_writable`.
     pub fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Stream::Tcp(stream) => stream.poll_write_ready(context),
-            Stream::Unix(stream) => stream.poll_write_ready(context),
+        let mut watch = self.watch.borrow_mut();
+        if !watch.as_ref().is_some_and(|watching| watching.writes) {
+            // The former registration must be gone before the socket can have another.
+            *watch = None;
+            *watch = Some(Watch::new(&self.socket, true)?);
         }
+        let Some(watching) = watch.as_ref() else {
+            return Poll::Pending;
+        };
+        ready!(watching.ready.poll_write_ready(context))?.retain_ready();
+        Poll::Ready(Ok(()))
     }
 
     /// Tells the runtime that a write would block, so that it waits for the next readiness.
     pub fn clear_writable(&self) {
-        let blocked = || Err::<(), _>(io::Error::from(io::ErrorKind::WouldBlock));
-        let _ = match self {
-            Stream::Tcp(stream) => stream.try_io(Interest::WRITABLE, blocked),
-            Stream::Unix(stream) => stream.try_io(Interest::WRITABLE, blocked),
-        };
+        if let Some(watching) = self
+            .watch
+            .borrow()
+            .as_ref()
+            .filter(|watching| watching.writes)
+        {
+            let _blocked = watching.ready.try_io(Interest::WRITABLE, |_| {
+                Err::<(), _>(io::ErrorKind::WouldBlock.into())
+            });
+        }
     }
 
     #[must_use]
-    pub fn raw_fd(&self) -> i32 {
-        self.as_fd().as_raw_fd()
+    pub fn raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
     }
 
     #[must_use]
     pub fn is_tcp(&self) -> bool {
-        matches!(self, Stream::Tcp(_))
+        self.is_tcp
     }
 }
 
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Unix(stream) => stream.as_fd(),
-        }
+        self.socket.as_fd()
     }
 }

@@ -2,18 +2,18 @@
 
 use crate::config::Generation;
 use crate::connection::http1::Http1;
-use crate::connection::stream::Stream;
+use crate::connection::stream::{self, Stream};
 use crate::http::request::Connection;
 use crate::http::thread;
 use crate::log;
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use sys::address::SocketAddress;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::io::Interest;
 use tokio::sync::Notify;
 
 /// Serial numbers of connections, over all threads.
@@ -173,39 +173,39 @@ impl Shared {
     }
 }
 
-enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
 /// Accepts connections until the task is dropped.
 pub async fn run(socket: OwnedFd, shared: Rc<Shared>) -> io::Result<()> {
     sys::socket::set_nonblocking(&socket, true)?;
-    let listener = match shared.address.is_unix() {
-        true => Listener::Unix(UnixListener::from_std(socket.into())?),
-        false => Listener::Tcp(TcpListener::from_std(socket.into())?),
-    };
+    let is_tcp = !shared.address.is_unix();
+    let listener = stream::watch(socket, Interest::READABLE)?;
     loop {
-        let accepted = match &listener {
-            Listener::Tcp(listener) => listener
-                .accept()
-                .await
-                .map(|(stream, peer)| (Stream::Tcp(stream), SocketAddress::from(peer))),
-            Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| {
-                (
-                    Stream::Unix(stream),
-                    SocketAddress::Unix(Default::default()),
-                )
-            }),
-        };
-        match accepted {
-            Ok((stream, peer)) => spawn(stream, peer, &shared),
-            // The client gave up, or there are no descriptors left: nginx logs the latter and waits.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        let mut ready = listener.readable().await?;
+        for _ in 0..ACCEPT_BATCH {
+            match sys::socket::accept(&listener) {
+                Ok((socket, peer)) => spawn(Stream::new(socket, is_tcp), peer, &shared),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready.clear_ready();
+                    break;
+                }
+                // The client gave up: the next may wait.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    let reason = sys::errno::Errno(&error);
+                    log::error::write(
+                        log::error::Level::Critical,
+                        format_args!("accept4() failed ({reason})"),
+                    );
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    break;
+                }
+            }
         }
+        tokio::task::yield_now().await;
     }
 }
+
+/// Connections that are accepted before others get their turn.
+const ACCEPT_BATCH: usize = 64;
 
 /// How long accepting pauses when the system has no descriptors left.
 const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(500);
@@ -224,7 +224,7 @@ fn spawn(stream: Stream, remote: SocketAddress, shared: &Rc<Shared>) {
         remote,
         local: shared.address.clone(),
         exact_local: Default::default(),
-        raw_fd: stream.as_fd().as_raw_fd(),
+        raw_fd: stream.raw_fd(),
         requests: Cell::new(0),
         started_ms: thread::monotonic_ms(),
         tls: false,
