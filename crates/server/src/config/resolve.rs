@@ -117,7 +117,6 @@ impl Resolver {
                 }
             }
         }
-        self.mark_repeatable();
         if let Some(name) = build.variables.undefined()
             && inventory::has_variable(name)
         {
@@ -153,6 +152,9 @@ impl Resolver {
             self.locations[base as usize].content = content;
         }
         let program = rewrite::compile(frame.program, self, None)?;
+        if program.is_empty() {
+            self.mark_repeatable(base);
+        }
         let name = frame.names.first();
         let name = name.map_or_else(Bytes::new, ServerName::shown);
         self.servers.push(Server {
@@ -181,15 +183,14 @@ impl Resolver {
         Ok(())
     }
 
-    /// Notes which locations serve files by path alone.
-    fn mark_repeatable(&mut self) {
-        let no_server_programs = self.servers.iter().all(|server| server.program.is_empty());
-        for (id, location) in self.locations.iter_mut().enumerate() {
+    /// Notes which of a server's locations, those from `base` on, serve files by path alone.
+    fn mark_repeatable(&mut self, base: LocationId) {
+        let locations = self.locations.iter_mut().enumerate().skip(base as usize);
+        for (id, location) in locations {
             // What leads into `if` and `limit_except` is more than the path.
-            if self.nested.contains(&(id as LocationId)) {
-                continue;
-            }
-            if no_server_programs && location.program.is_empty() && location.limit_except.is_none()
+            if location.program.is_empty()
+                && location.limit_except.is_none()
+                && !self.nested.contains(&(id as LocationId))
             {
                 location.repeat = hot::repeat(&location.settings, &location.content);
             }
