@@ -94,8 +94,7 @@ fn try_files(build: &mut Build<'_>, directive: &Directive) -> Outcome {
         Some(digits) => Fallback::Code(
             values::parse_number(digits)
                 .filter(|&code| code <= CODE_MAX)
-                .ok_or_else(|| format!("invalid code \"{}\"", String::from_utf8_lossy(digits)))?
-                as u16,
+                .ok_or_else(|| format!("invalid code \"{last}\""))? as u16,
         ),
         None => Fallback::Target(Template::compile(last, &mut build.variables)?),
     };

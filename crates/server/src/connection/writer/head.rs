@@ -106,6 +106,7 @@ pub fn write_head(request: &Request, response: &Response, framing: Framing, out:
     }
     if let Some(modified) = &response.last_modified
         && !modified.text.is_empty()
+        && matches!(response.status, 200 | 206 | 304)
     {
         out.extend_from_slice(b"\r\nLast-Modified: ");
         out.extend_from_slice(&modified.text);
