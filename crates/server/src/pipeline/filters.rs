@@ -8,6 +8,7 @@ use crate::http::{Body, Phase, Request, Response, sent};
 /// response's place and passes the filters once more, as its own page.
 pub fn apply(request: &Request, response: &mut Response) -> Phase {
     not_modified::apply(request, response)?;
+    request.sent.status.set(response.status);
     if request.generation.config.http.variables.uses_sent {
         sent::record(request, response, false);
     }

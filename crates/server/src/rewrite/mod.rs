@@ -243,6 +243,8 @@ fn respond(request: &Request, answer: &Return) -> Interrupt {
     let Some(text) = &answer.text else {
         return Interrupt::Status(answer.status);
     };
+    // The text may ask for it.
+    request.sent.status.set(answer.status);
     let text = text.evaluate(request);
     if matches!(answer.status, 301 | 302 | 303 | 307 | 308) {
         return redirect(answer.status, text);

@@ -10,9 +10,7 @@ pub const FIXED: &[Fixed] = &[
         out.extend_from_slice(request.request_line());
         !request.buffer.is_empty()
     }),
-    ("request_method", |request, out| {
-        append_span(request, request.head.method_span, out)
-    }),
+    ("request_method", request_method),
     ("request_uri", |request, out| {
         append_span(request, request.head.request_uri, out)
     }),
@@ -88,6 +86,14 @@ pub const PREFIXED: &[Prefixed] = &[
 fn append_span(request: &Request, span: Span, out: &mut Vec<u8>) -> bool {
     out.extend_from_slice(span.of(&request.buffer));
     !span.is_empty()
+}
+
+/// The method as sent, or the GET that an error page made of it.
+fn request_method(request: &Request, out: &mut Vec<u8>) -> bool {
+    if request.internal && request.method != request.head.method {
+        return append(Some(request.method.as_str().as_bytes()), out);
+    }
+    append_span(request, request.head.method_span, out)
 }
 
 fn values(request: &Request, known: Known) -> impl Iterator<Item = &[u8]> {
