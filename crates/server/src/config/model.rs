@@ -105,7 +105,7 @@ pub struct Location {
     pub routes: locations::Routes,
     pub limit_except: Option<(access::limit_except::Methods, LocationId)>,
     /// Files are served here without regard to anything but their path (`pipeline::hot`).
-    pub repeat: crate::pipeline::hot::Repeat,
+    pub repeat: crate::http::response::Repeat,
 }
 
 /// A virtual server, resolved.

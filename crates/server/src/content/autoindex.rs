@@ -2,7 +2,7 @@
 
 mod listing;
 
-use super::file_cache::libc_errno;
+use super::file_cache::failure::libc_errno;
 use super::static_files::PathBuffer;
 use crate::config::directive::{Arity, HSL, Set, flag, keyword, row};
 use crate::http::{Body, Interrupt, Phase, Request, Response};

@@ -1,6 +1,7 @@
 //! `index`: the file that stands for a directory.
 
-use super::file_cache::{self, Failure, libc_errno};
+use super::file_cache::failure::libc_errno;
+use super::file_cache::{self, Failure};
 use super::static_files::{PathBuffer, log_failure};
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HSL, Outcome, Set, row};

@@ -1,9 +1,10 @@
 //! Files: a request's path under `root` or `alias`, served from the file cache.
 
-use super::file_cache::{self, Entry, Failure, Lookup};
+use super::file_cache::{self, Failure, Lookup};
 use crate::config::build::{Build, Paths};
 use crate::config::directive::{Arity, HSL, HSLI, LOCATION, Outcome, Set, flag, row};
 use crate::config::model::LocationKind;
+use crate::http::file::Entry;
 use crate::http::response::LastModified;
 use crate::http::{Interrupt, Phase, Request, Response};
 use crate::log::error::{Level, write_request};

@@ -141,7 +141,7 @@ impl Guard {
         let link = file::open_step(directory, name, Step::Entry, false)?;
         if file::status(&link)?.uid != file::status(&opened)?.uid {
             return Err(io::Error::from_raw_os_error(
-                super::file_cache::libc_errno::ELOOP,
+                super::file_cache::failure::libc_errno::ELOOP,
             ));
         }
         Ok(opened)

@@ -1,6 +1,7 @@
 //! `try_files`: the first of several files that exists, or else another URI, named location or status.
 
-use super::file_cache::{self, Kind, libc_errno};
+use super::file_cache::failure::libc_errno;
+use super::file_cache::{self, Kind};
 use super::static_files::{PathBuffer, Replaces, append_root, log_failure};
 use crate::config::build::Build;
 use crate::config::directive::{Arity, Outcome, SL, Set, row};

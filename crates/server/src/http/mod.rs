@@ -2,6 +2,7 @@
 
 pub mod body;
 pub mod counters;
+pub mod file;
 pub mod interrupt;
 pub mod mime;
 pub mod request;

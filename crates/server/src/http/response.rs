@@ -2,10 +2,20 @@
 //! their order in `headers`.
 
 use super::Body;
-use crate::content::file_cache::Entry;
+use super::file::Entry;
 use bytes::Bytes;
 use std::rc::Rc;
 use wire::headers::HeaderList;
+
+/// How long a response may be sent again as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Repeat {
+    #[default]
+    Never,
+    /// As long as the clock shows the same second (`expires`).
+    WithinSecond,
+    Always,
+}
 
 /// A Last-Modified value: the time, and its text where it was formatted before.
 #[derive(Debug, Clone)]

@@ -3,8 +3,10 @@
 
 use crate::config::model::{LocationId, LocationSettings};
 use crate::content::Content;
-use crate::content::file_cache::{self, Entry};
+use crate::content::file_cache;
+use crate::http::file::Entry;
 use crate::http::request::Incoming;
+use crate::http::response::Repeat;
 use crate::http::{Request, Response, thread};
 use bytes::Bytes;
 use std::cell::RefCell;
@@ -16,16 +18,6 @@ use wire::http1::{Known, Method, Version};
 const READY_MAX: usize = 4096;
 /// The length of a Date field's value.
 const DATE_LENGTH: usize = 29;
-
-/// How long a response may be sent again as it is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Repeat {
-    #[default]
-    Never,
-    /// As long as the clock shows the same second (`expires`).
-    WithinSecond,
-    Always,
-}
 
 /// A response ready to be sent again.
 pub struct Ready {

@@ -1,0 +1,111 @@
+//! A file that is served: what it was when someone last looked at it, and its bytes or the open file.
+
+use super::body::{FileRange, OpenFile};
+use super::{Body, thread};
+use bytes::Bytes;
+use std::cell::Cell;
+use std::fmt;
+use std::rc::Rc;
+use sys::file::Identity;
+use wire::fields::{date, etag};
+
+/// A regular file as it was when it was last looked at.
+pub struct Entry {
+    pub path: Rc<[u8]>,
+    pub identity: Identity,
+    pub content: Content,
+    /// Seconds since 1970.
+    pub modified: i64,
+    pub last_modified: Bytes,
+    pub etag: Bytes,
+    /// When the file was last looked at: the turn, and the thread's clock.
+    pub checked_turn: Cell<u64>,
+    pub checked_ms: Cell<u64>,
+    /// It was served since the file cache last asked.
+    pub used: Cell<bool>,
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Entry({})", String::from_utf8_lossy(&self.path))
+    }
+}
+
+/// A file's bytes.
+pub enum Content {
+    Memory(Bytes),
+    File(Rc<OpenFile>),
+}
+
+impl Entry {
+    /// The file at `path`, which was looked at when `checked` says.
+    #[must_use]
+    pub fn new(path: &[u8], identity: Identity, content: Content, checked: Checked) -> Rc<Entry> {
+        let modified = identity.modified_seconds();
+        Rc::new(Entry {
+            path: path.into(),
+            identity,
+            content,
+            modified,
+            last_modified: Bytes::copy_from_slice(&date::format(modified)),
+            etag: Bytes::from(etag::of_file(modified, identity.size)),
+            checked_turn: Cell::new(checked.turn),
+            checked_ms: Cell::new(checked.ms),
+            used: Cell::new(false),
+        })
+    }
+
+    /// The bytes, where they are kept in memory.
+    #[must_use]
+    pub fn memory(&self) -> Option<Bytes> {
+        match &self.content {
+            Content::Memory(bytes) => Some(bytes.clone()),
+            Content::File(_) => None,
+        }
+    }
+
+    /// The whole file as a body.
+    #[must_use]
+    pub fn body(&self) -> Body {
+        match &self.content {
+            Content::Memory(bytes) if bytes.is_empty() => Body::Empty,
+            Content::Memory(bytes) => Body::Memory(bytes.clone()),
+            Content::File(file) => Body::File(FileRange {
+                file: Rc::clone(file),
+                offset: 0,
+                length: self.identity.size,
+            }),
+        }
+    }
+
+    /// Bytes of the body that are in memory.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        match &self.content {
+            Content::Memory(bytes) => bytes.len() as u64,
+            Content::File(_) => 0,
+        }
+    }
+}
+
+/// The moment in which a path was looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Checked {
+    pub turn: u64,
+    pub ms: u64,
+}
+
+impl Checked {
+    #[must_use]
+    pub fn now() -> Checked {
+        Checked {
+            turn: thread::turn(),
+            ms: thread::monotonic_ms(),
+        }
+    }
+
+    pub fn note(self, entry: &Entry) {
+        entry.checked_turn.set(self.turn);
+        entry.checked_ms.set(self.ms);
+    }
+}
