@@ -2,6 +2,7 @@
 //! `http::thread`; a connection lives and dies on one of them.
 
 use crate::config::{Config, Generation, InForce};
+use crate::connection::timers;
 use crate::http::thread;
 use crate::listen::accept::{self, Shared, ThreadState};
 use crate::log;
@@ -163,6 +164,7 @@ async fn serve(begin: Begin, mut commands: UnboundedReceiver<Command>) {
         state: Rc::clone(&state),
         accepting: Vec::new(),
     };
+    tokio::task::spawn_local(timers::sweep());
     doors.set(begin.listeners);
     while let Some(command) = commands.recv().await {
         match command {

@@ -174,17 +174,19 @@ impl Http1 {
             return Box::pin(self.refuse_prepared(request, status)).await;
         }
         request.keep_alive = request.keep_alive && !self.shared.is_shutting_down();
-        let Some((ready, bytes)) = hot::find(&request) else {
-            return Box::pin(self.exchange(request)).await;
-        };
-        request.location = ready.location;
-        if self.is_spent(&request) {
-            return Box::pin(self.exchange(request)).await;
+        if let Some((ready, bytes)) = hot::find(&request) {
+            request.location = ready.location;
+            if self.is_spent(&request) {
+                request.keep_alive = false;
+            }
+            if let Some(head) = ready.head(&request) {
+                let begun = writer::begin_ready(&self.stream, &request, head, bytes);
+                let next = self.finish(&mut request, begun).await;
+                recycle(request);
+                return next;
+            }
         }
-        let begun = writer::begin_ready(&self.stream, &request, &ready, bytes);
-        let next = self.finish(&mut request, begun).await;
-        recycle(request);
-        next
+        Box::pin(self.exchange(request)).await
     }
 
     /// Has a request answered by the phases and sends the response.

@@ -1,72 +1,137 @@
-//! A connection's one timer. Moving its deadline costs nothing: the runtime's timer is armed once and, when it fires too
-//! early, armed again for the deadline of then.
+//! The deadlines of a thread's connections: one place each in a table that a single task sweeps when the earliest is due.
+//! Moving a deadline is a store; nothing is armed or cancelled for it.
 
 use crate::http::thread;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tokio::time::{Instant, Sleep};
+use tokio::sync::Notify;
 
-/// The longest deadline; longer settings mean "never" in practice.
+/// The longest deadline in milliseconds; longer settings mean "never" in practice.
 const LONGEST_MS: u64 = 10 * 365 * 86_400_000;
+/// Sweeps are at least this far apart: what a deadline may be late by.
+const SWEEP_MS: u64 = 10;
 
-/// A deadline in the thread's monotonic milliseconds.
 #[derive(Default)]
+struct Table {
+    /// When each deadline passes, in the thread's monotonic milliseconds; 0: never.
+    due_ms: Vec<u64>,
+    wakers: Vec<Option<Waker>>,
+    free: Vec<usize>,
+    /// When the sweeper looks next; 0: it waits to be told.
+    next_sweep_ms: u64,
+    earlier: Rc<Notify>,
+}
+
+thread_local! {
+    static TABLE: RefCell<Table> = RefCell::default();
+}
+
+/// One deadline.
 pub struct Timer {
-    due_ms: u64,
-    armed_ms: u64,
-    sleep: Option<Pin<Box<Sleep>>>,
+    place: usize,
+}
+
+impl Default for Timer {
+    fn default() -> Timer {
+        TABLE.with(|table| {
+            let mut table = table.borrow_mut();
+            let place = table.free.pop().unwrap_or_else(|| {
+                table.due_ms.push(0);
+                table.wakers.push(None);
+                table.due_ms.len() - 1
+            });
+            Timer { place }
+        })
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        // The table is gone when the thread ends before its connections.
+        let _ended = TABLE.try_with(|table| {
+            let mut table = table.borrow_mut();
+            table.due_ms[self.place] = 0;
+            table.free.push(self.place);
+            table.wakers[self.place].take()
+        });
+    }
 }
 
 impl Timer {
     /// Sets the deadline `after_ms` from now.
     pub fn set(&mut self, after_ms: u64) {
-        self.due_ms = thread::monotonic_ms() + after_ms.min(LONGEST_MS) + 1;
-    }
-
-    /// Sets an absolute deadline.
-    pub fn set_at(&mut self, due_ms: u64) {
-        self.due_ms = due_ms + 1;
+        let due_ms = thread::monotonic_ms() + after_ms.min(LONGEST_MS) + 1;
+        TABLE.with(|table| {
+            let mut table = table.borrow_mut();
+            table.due_ms[self.place] = due_ms;
+            if table.next_sweep_ms == 0 || due_ms < table.next_sweep_ms {
+                table.earlier.notify_one();
+            }
+        });
     }
 
     pub fn clear(&mut self) {
-        self.due_ms = 0;
+        TABLE.with(|table| table.borrow_mut().due_ms[self.place] = 0);
     }
 
-    /// Ready when the deadline has passed.
+    /// Ready when the deadline has passed. The task that asks is woken then; it must be the same each time.
     pub fn poll_expired(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.due_ms == 0 {
-            return Poll::Pending;
-        }
-        loop {
-            let now = thread::monotonic_ms();
-            if self.due_ms <= now {
-                return Poll::Ready(());
+        TABLE.with(|table| {
+            let mut table = table.borrow_mut();
+            match table.due_ms[self.place] {
+                0 => return Poll::Pending,
+                due_ms if due_ms <= thread::monotonic_ms() => return Poll::Ready(()),
+                _ => {}
             }
-            let deadline = || Instant::now() + Duration::from_millis(self.due_ms - now);
-            match &mut self.sleep {
-                None => {
-                    self.sleep = Some(Box::pin(tokio::time::sleep_until(deadline())));
-                    self.armed_ms = self.due_ms;
-                }
-                Some(sleep) if self.armed_ms > self.due_ms || sleep.is_elapsed() => {
-                    sleep.as_mut().reset(deadline());
-                    self.armed_ms = self.due_ms;
-                }
-                Some(_) => {}
+            let waker = &mut table.wakers[self.place];
+            if !waker
+                .as_ref()
+                .is_some_and(|waker| waker.will_wake(context.waker()))
+            {
+                *waker = Some(context.waker().clone());
             }
-            let sleep = self.sleep.as_mut().expect("armed above");
-            match sleep.as_mut().poll(context) {
-                Poll::Pending => return Poll::Pending,
-                // Fired for an earlier deadline, or the turn's clock lags by a millisecond.
-                Poll::Ready(()) if self.armed_ms >= self.due_ms => return Poll::Ready(()),
-                Poll::Ready(()) => {}
-            }
-        }
+            Poll::Pending
+        })
     }
 }
 
-use std::future::Future;
+/// Wakes the connections whose deadlines have passed; runs as long as the thread.
+pub async fn sweep() {
+    let earlier = TABLE.with(|table| Rc::clone(&table.borrow().earlier));
+    loop {
+        let (expired, next_ms) = TABLE.with(|table| look(&mut table.borrow_mut()));
+        expired.into_iter().for_each(Waker::wake);
+        if next_ms == 0 {
+            earlier.notified().await;
+            continue;
+        }
+        let wait_ms = next_ms.saturating_sub(thread::monotonic_ms()).max(SWEEP_MS);
+        let _either =
+            tokio::time::timeout(Duration::from_millis(wait_ms), earlier.notified()).await;
+    }
+}
+
+/// The wakers of those whose time has come, and when to look again (0: nobody waits).
+fn look(table: &mut Table) -> (Vec<Waker>, u64) {
+    let now_ms = thread::monotonic_ms();
+    let mut expired = Vec::new();
+    let mut next_ms = 0;
+    for (place, &due_ms) in table.due_ms.iter().enumerate() {
+        if due_ms == 0 {
+            continue;
+        }
+        if due_ms <= now_ms {
+            expired.extend(table.wakers[place].take());
+        } else if next_ms == 0 || due_ms < next_ms {
+            next_ms = due_ms;
+        }
+    }
+    table.next_sweep_ms = next_ms;
+    (expired, next_ms)
+}
 
 /// Polls `future` until it ends or the timer's deadline passes; `None` then.
 pub async fn before<F: Future>(timer: &mut Timer, future: F) -> Option<F::Output> {

@@ -149,13 +149,13 @@ fn first_writes(
 pub fn begin_ready(
     stream: &Stream,
     request: &Request,
-    ready: &hot::Ready,
+    ready: &hot::Head,
     memory: Bytes,
 ) -> Result<Option<Unsent>, SendError> {
     HEAD.with(|buffer| {
         let mut head = buffer.borrow_mut();
         head.clear();
-        head.extend_from_slice(&ready.head);
+        head.extend_from_slice(&ready.bytes);
         thread::write_date(&mut head[ready.date.clone()]);
         request.sent.status.set(200);
         request.sent.header_bytes.set(head.len() as u64);

@@ -9,7 +9,7 @@ use crate::http::request::Incoming;
 use crate::http::response::Repeat;
 use crate::http::{Request, Response, thread};
 use bytes::Bytes;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use wire::http1::{Known, Method, Version};
@@ -25,10 +25,23 @@ pub struct Ready {
     second: Option<u64>,
     pub location: LocationId,
     file: Weak<Entry>,
-    /// The whole head, for a connection that is kept.
-    pub head: Box<[u8]>,
+    /// For a connection that is closed after it, and for one that is kept.
+    heads: [OnceCell<Head>; 2],
+}
+
+/// A whole head as it was written.
+pub struct Head {
+    pub bytes: Box<[u8]>,
     /// Where the Date field's value stands in it.
     pub date: std::ops::Range<usize>,
+}
+
+impl Ready {
+    /// The head for a request, if one like it was answered before.
+    #[must_use]
+    pub fn head(&self, request: &Request) -> Option<&Head> {
+        self.heads[usize::from(request.keep_alive)].get()
+    }
 }
 
 /// What is ready on one thread, for one generation of the configuration.
@@ -60,11 +73,10 @@ pub fn repeat(settings: &LocationSettings, content: &Content) -> Repeat {
     }
 }
 
-/// Whether a request asks for nothing special: a GET on a connection that is kept, without body or conditions.
+/// Whether a request asks for nothing special: a GET without body or conditions.
 fn is_plain_request(request: &Request) -> bool {
     request.method == Method::Get
-        && request.version == Version::Http11
-        && request.keep_alive
+        && request.version >= Version::Http10
         && matches!(request.incoming, Incoming::Done)
         && !request.head.fields.iter().any(|field| {
             matches!(
@@ -134,11 +146,8 @@ pub fn keep(request: &Request, response: &Response, head: &[u8]) {
     };
     let date = date + b"\r\nDate: ".len();
     let second = (location.repeat == Repeat::WithinSecond).then(|| thread::unix_ms() / 1000);
-    let ready = Ready {
-        second,
-        location: request.location,
-        file: Rc::downgrade(file),
-        head: head.into(),
+    let head = Head {
+        bytes: head.into(),
         date: date..date + DATE_LENGTH,
     };
     TABLE.with(|table| {
@@ -153,11 +162,25 @@ pub fn keep(request: &Request, response: &Response, head: &[u8]) {
         if table.servers.len() <= server {
             table.servers.resize_with(server + 1, HashMap::default);
         }
-        if table.servers[server]
-            .insert(request.uri[..].into(), Rc::new(ready))
-            .is_none()
+        let kind = usize::from(request.keep_alive);
+        if let Some(ready) = table.servers[server].get(&request.uri[..])
+            && ready.second == second
+            && ready
+                .file
+                .upgrade()
+                .is_some_and(|kept| Rc::ptr_eq(&kept, file))
         {
-            table.count += 1;
+            let _first_stays = ready.heads[kind].set(head);
+            return;
         }
+        let ready = Ready {
+            second,
+            location: request.location,
+            file: Rc::downgrade(file),
+            heads: Default::default(),
+        };
+        let _empty = ready.heads[kind].set(head);
+        let before = table.servers[server].insert(request.uri[..].into(), Rc::new(ready));
+        table.count += usize::from(before.is_none());
     });
 }
