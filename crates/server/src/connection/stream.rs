@@ -53,14 +53,19 @@ impl Watch {
 }
 
 impl Stream {
-    /// A non-blocking socket.
-    #[must_use]
-    pub fn new(socket: OwnedFd, is_tcp: bool) -> Stream {
-        Stream {
-            watch: RefCell::new(None),
-            socket: Rc::new(socket),
+    /// A non-blocking socket. With `eager` the first read is tried before the runtime is asked, because it is likely to find
+    /// something.
+    pub fn new(socket: OwnedFd, is_tcp: bool, eager: bool) -> io::Result<Stream> {
+        let socket = Rc::new(socket);
+        let watch = match eager {
+            true => None,
+            false => Some(Watch::new(&socket, false)?),
+        };
+        Ok(Stream {
+            watch: RefCell::new(watch),
+            socket,
             is_tcp,
-        }
+        })
     }
 
     /// Reads once and hands the bytes to `take`; an empty slice is the end of the stream. The buffer is the thread's:

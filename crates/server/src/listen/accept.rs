@@ -180,9 +180,13 @@ pub async fn run(socket: OwnedFd, shared: Rc<Shared>) -> io::Result<()> {
     let listener = stream::watch(socket, Interest::READABLE)?;
     loop {
         let mut ready = listener.readable().await?;
-        for _ in 0..ACCEPT_BATCH {
+        for taken in 0..ACCEPT_BATCH {
             match sys::socket::accept(&listener) {
-                Ok((socket, peer)) => spawn(Stream::new(socket, is_tcp), peer, &shared),
+                // Of many that wait, most have sent their request already.
+                Ok((socket, peer)) => match Stream::new(socket, is_tcp, taken > 0) {
+                    Ok(stream) => spawn(stream, peer, &shared),
+                    Err(error) => complain("epoll_ctl()", &error),
+                },
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     ready.clear_ready();
                     break;
@@ -190,11 +194,7 @@ pub async fn run(socket: OwnedFd, shared: Rc<Shared>) -> io::Result<()> {
                 // The client gave up: the next may wait.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    let reason = sys::errno::Errno(&error);
-                    log::error::write(
-                        log::error::Level::Critical,
-                        format_args!("accept4() failed ({reason})"),
-                    );
+                    complain("accept4()", &error);
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     break;
                 }
@@ -202,6 +202,14 @@ pub async fn run(socket: OwnedFd, shared: Rc<Shared>) -> io::Result<()> {
         }
         tokio::task::yield_now().await;
     }
+}
+
+fn complain(call: &str, error: &io::Error) {
+    let reason = sys::errno::Errno(error);
+    log::error::write(
+        log::error::Level::Critical,
+        format_args!("{call} failed ({reason})"),
+    );
 }
 
 /// Connections that are accepted before others get their turn.
