@@ -2,6 +2,7 @@
 
 mod blocks;
 mod configuration;
+mod example;
 mod requests;
 mod setup;
 
@@ -157,7 +158,15 @@ impl Run {
     fn prepare(case: &Case) -> Result<Run, String> {
         let directory = Directory::create();
         setup::files(&case.folder, directory.path())?;
-        let conf = case.file("nginx.conf").unwrap_or_default();
+        let conf = match example::of(&case.folder) {
+            None => case.file("nginx.conf").unwrap_or_default(),
+            Some(folder) => {
+                let path = folder.join("nginx.conf");
+                let text = std::fs::read_to_string(&path)
+                    .map_err(|error| format!("{}: {error}", path.display()))?;
+                example::configuration(&text)
+            }
+        };
         let text = format!(
             "{conf}{}{}",
             case.file("requests").unwrap_or_default(),
@@ -174,12 +183,17 @@ impl Run {
                 Some(Origin::start(replies).map_err(|error| format!("the origin: {error}"))?)
             }
         };
-        Ok(Run {
+        let run = Run {
             directory,
             leases,
             origin,
             conf,
-        })
+        };
+        if example::of(&case.folder).is_some() {
+            example::fill_included(run.directory.path(), |text| run.fill(text))
+                .map_err(|error| format!("filling the example: {error}"))?;
+        }
+        Ok(run)
     }
 
     /// Puts this run's values in the place of `%PORT%`, `%DIR%` and the like.

@@ -3,6 +3,7 @@
 //! `setup` has one command a line, paths relative to `%ROOT%`: `mkdir PATH`, `size PATH BYTES` (a file of repeating
 //! letters), `symlink PATH TARGET`, `chmod OCTAL PATH`, `mtime PATH SECONDS`.
 
+use super::example;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -14,9 +15,12 @@ const MODIFIED: u64 = 1_577_934_245;
 /// Lays out the files of the case in `folder` below `directory`.
 pub fn files(folder: &Path, directory: &Path) -> Result<(), String> {
     let root = directory.join("html");
-    let source = folder.join("files");
+    let (source, target) = match example::of(folder) {
+        Some(example) => (example, directory),
+        None => (folder.join("files"), &*root),
+    };
     let result = if source.is_dir() {
-        copy(&source, &root)
+        copy(&source, target)
     } else {
         fs::create_dir(&root)
     };
@@ -28,7 +32,7 @@ pub fn files(folder: &Path, directory: &Path) -> Result<(), String> {
         .collect();
     // Times are fixed after the files are made and before anything is made unreadable.
     run(&root, &commands, make)?;
-    fix_times(&root).map_err(|error| format!("fixing times: {error}"))?;
+    fix_times(target).map_err(|error| format!("fixing times: {error}"))?;
     run(&root, &commands, change)
 }
 
@@ -85,7 +89,7 @@ fn change(root: &Path, words: &[&str]) -> Option<std::io::Result<()>> {
 }
 
 fn copy(source: &Path, target: &Path) -> std::io::Result<()> {
-    fs::create_dir(target)?;
+    fs::create_dir_all(target)?;
     for entry in fs::read_dir(source)? {
         let entry = entry?;
         let to = target.join(entry.file_name());
