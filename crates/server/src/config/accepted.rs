@@ -62,7 +62,6 @@ pub const ACCEPTED: &[Accepted] = &[
         "The event loop sizes its list of events itself.",
     ),
     accepted("worker_aio_requests", number, COLD_READS),
-    accepted("connection_pool_size", pool_size, NO_POOLS),
     accepted("request_pool_size", pool_size, NO_POOLS),
     accepted("types_hash_bucket_size", number, TABLES),
     accepted("types_hash_max_size", number, TABLES),
@@ -174,9 +173,14 @@ fn buffers(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     bufs.map(drop).ok_or_else(|| "invalid value".into())
 }
 
-/// nginx's pools have at least 112 bytes and whole 16s of them.
 fn pool_size(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    match parsed(build, directive, values::parse_size, "invalid value")? {
+    let size = parsed(build, directive, values::parse_size, "invalid value")?;
+    check_pool_size(size)
+}
+
+/// nginx's pools have at least 112 bytes and whole 16s of them.
+pub fn check_pool_size(size: u64) -> Outcome {
+    match size {
         0..112 => Err("the pool size must be no less than 112".into()),
         size if size % 16 != 0 => Err("the pool size must be a multiple of 16".into()),
         _ => Ok(()),

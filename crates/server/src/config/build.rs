@@ -44,6 +44,8 @@ impl Paths {
 pub struct Frame {
     pub context: Contexts,
     pub position: Option<Position>,
+    /// Where the block ends.
+    pub end: Option<Position>,
     pub location: RawLocation,
     pub server: RawServer,
     pub kind: LocationKind,
@@ -61,6 +63,7 @@ impl Frame {
         Frame {
             context,
             position,
+            end: None,
             location: RawLocation::default(),
             server: RawServer::default(),
             kind,
@@ -141,8 +144,9 @@ impl<'a> Build<'a> {
             Some(block) => self.read_block(block),
             None => Ok(()),
         };
-        let frame = self.frames.pop().expect("pushed above");
+        let mut frame = self.frames.pop().expect("pushed above");
         read.map_err(Complaint::from_error)?;
+        frame.end = directive.block.as_ref().map(|block| block.end.clone());
         Ok(frame)
     }
 

@@ -113,6 +113,9 @@ impl Resolver {
             let server_settings = frame.server.resolve(&ServerSettings::default());
             for child in frame.children {
                 if let Child::Server(server) = child {
+                    // What is wrong with a server as a whole, nginx finds at the end of `http`.
+                    (server.server.resolve(&server_settings).request_head.check())
+                        .map_err(|message| Error::new(message, frame.end.clone()))?;
                     self.server(*server, &settings, &server_settings)?;
                 }
             }

@@ -1,9 +1,12 @@
 //! Limits on request heads, and what is made of a head that was read.
 
 use super::complaints;
-use crate::config::directive::{Arity, HS, Set, buffers, flag, msec, number, row, size};
+use crate::config::accepted::check_pool_size;
+use crate::config::build::Build;
+use crate::config::directive::{Arity, HS, Outcome, Set, buffers, flag, msec, number, row, size};
 use crate::http::Request;
 use crate::http::request::Incoming;
+use conf::Directive;
 use conf::table::Row;
 use wire::http1::body::{self, Framing};
 use wire::http1::request::Limits;
@@ -24,6 +27,13 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         Arity::Exactly(2),
         |b, d| buffers(&mut b.server().request_head.large_buffers, d),
         "Number and size of further buffers; one line must fit in one.",
+    ),
+    row(
+        "connection_pool_size",
+        HS,
+        Arity::Exactly(1),
+        connection_pool_size,
+        "Accepted: There are no memory pools; large_client_header_buffers may not be smaller.",
     ),
     row(
         "max_headers",
@@ -65,11 +75,30 @@ pub const DIRECTIVES: &[Row<Set>] = &[
 crate::config::setting::settings! {
     header_buffer_size: u64 = 1024,
     large_buffers: (u64, u64) = (4, 8192),
+    connection_pool_size: u64 = 512,
     max_headers: u64 = 1000,
     timeout_ms: u64 = 60_000,
     ignore_invalid: bool = true,
     underscores: bool = false,
     merge_slashes: bool = true,
+}
+
+fn connection_pool_size(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    let setting = &mut build.server().request_head.connection_pool_size;
+    size(setting, directive)?;
+    setting.0.map_or(Ok(()), check_pool_size)
+}
+
+impl Settings {
+    /// What is wrong with the settings of a server together.
+    pub fn check(&self) -> Result<(), &'static str> {
+        match self.large_buffers.1 < self.connection_pool_size {
+            true => Err(
+                "the \"large_client_header_buffers\" size must be equal to or greater than \"connection_pool_size\"",
+            ),
+            false => Ok(()),
+        }
+    }
 }
 
 /// The parser's limits from the settings.

@@ -29,6 +29,15 @@ fn listen(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     let text = word.as_str().ok_or_else(|| wrong("invalid host"))?;
     let Written { addresses, inet } = address::parse(text).map_err(wrong)?;
     let options = options::parse(&directive.args[1..], inet)?;
+    for word in &directive.args[1..] {
+        if word.starts_with(b"accept_filter=") {
+            // nginx calls it an emergency, and goes on.
+            build.warn(
+                directive,
+                format!("accept filters \"{word}\" are not supported on this platform, ignored"),
+            );
+        }
+    }
     for address in addresses {
         let known = build.addresses.find(&address);
         let used = &build.frame().listens;

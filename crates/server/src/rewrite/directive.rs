@@ -88,6 +88,9 @@ fn set(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     push(build, Statement::Set(target, value))
 }
 
+/// How an address begins that stands where the code is expected.
+const URL_STARTS: [&[u8]; 3] = [b"http://", b"https://", b"$scheme"];
+
 fn answer(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     let first = &directive.args[0];
     let (status, text) = match (values::parse_number(first), directive.args.get(1)) {
@@ -95,8 +98,10 @@ fn answer(build: &mut Build<'_>, directive: &Directive) -> Outcome {
             return Err(format!("invalid return code \"{first}\"").into());
         }
         (Some(status), text) => (status as u16, text),
-        (None, Some(_)) => return Err(format!("invalid return code \"{first}\"").into()),
-        (None, None) => (302, Some(first)),
+        (None, None) if URL_STARTS.iter().any(|start| first.starts_with(start)) => {
+            (302, Some(first))
+        }
+        (None, _) => return Err(format!("invalid return code \"{first}\"").into()),
     };
     let text = match text {
         Some(text) => Some(Template::compile(text, &mut build.variables)?),
