@@ -32,6 +32,12 @@ pub struct Resolver {
     names: Vec<Vec<ServerName>>,
     /// The locations made of `if` and `limit_except`.
     nested: HashSet<LocationId>,
+    /// Locations that a pattern with named groups leads to: the path alone does not tell what the variables are.
+    assigned: HashSet<LocationId>,
+    /// How many such patterns stand around the location being resolved.
+    assigning: usize,
+    /// Some log's path or condition has `$1` … `$9` in it.
+    captures_logged: bool,
     warnings: Vec<Error>,
 }
 
@@ -91,6 +97,7 @@ impl Resolver {
         error_log: &log::error::Settings,
         logs: &mut log::files::LogFiles,
     ) -> Result<Variables, Error> {
+        self.captures_logged = build.variables.captures_logged;
         if let Some(frame) = build.http.frame.take() {
             let mut outer = LocationSettings {
                 error_log: error_log.clone(),
@@ -194,6 +201,8 @@ impl Resolver {
             if location.program.is_empty()
                 && location.limit_except.is_none()
                 && !self.nested.contains(&(id as LocationId))
+                && !self.assigned.contains(&(id as LocationId))
+                && !self.captures_logged
             {
                 location.repeat = hot::repeat(&location.settings, &location.content);
             }
@@ -325,6 +334,11 @@ impl Resolver {
             settings.clone(),
             frame.content.unwrap_or_default(),
         );
+        let assigns = matches!(&self.locations[id as usize].kind, LocationKind::Regex(matcher) if !matcher.groups.is_empty());
+        self.assigning += usize::from(assigns);
+        if self.assigning > 0 {
+            self.assigned.insert(id);
+        }
         let mut inner = Vec::new();
         for child in frame.children {
             match child {
@@ -336,6 +350,7 @@ impl Resolver {
             }
         }
         let routes = self.children(inner, &settings, named)?;
+        self.assigning -= usize::from(assigns);
         self.locations[id as usize].routes = routes;
         let program = rewrite::compile(frame.program, self, Some(id))?;
         self.locations[id as usize].program = program;

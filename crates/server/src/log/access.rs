@@ -139,7 +139,9 @@ fn one_log(build: &mut Build<'_>, directive: &Directive) -> Result<AccessLog, Co
     } else if name.contains('$') {
         let path = build.paths.in_prefix(name).into_os_string();
         let path = path.into_encoded_bytes();
-        Target::Path(Template::compile(&path, &mut build.variables)?)
+        let path = Template::compile(&path, &mut build.variables)?;
+        build.variables.note_logged(&path);
+        Target::Path(path)
     } else {
         let path = build.paths.in_prefix(name);
         Target::File(build.logs.file(path))
@@ -194,7 +196,9 @@ impl Options {
                 .ok_or_else(|| format!("invalid compression level \"{}\"", show(text)))?;
             self.set_gzip(level as u32);
         } else if let Some(text) = word.strip_prefix(b"if=") {
-            self.condition = Some(Template::compile(text, registry)?);
+            let condition = Template::compile(text, registry)?;
+            registry.note_logged(&condition);
+            self.condition = Some(condition);
         } else {
             return Err(format!("invalid parameter \"{}\"", show(word)).into());
         }

@@ -2,6 +2,7 @@
 
 use super::builtin::{self, Evaluate, EvaluateSuffix};
 use super::map::Map;
+use super::template::Template;
 use crate::config::setting::Complaint;
 use crate::http::Request;
 use std::collections::HashMap;
@@ -43,9 +44,16 @@ pub struct Registry {
     definitions: HashMap<VariableId, Definition>,
     /// Some template uses `$1` … `$9`.
     pub captures_used: bool,
+    /// One that decides about logs does.
+    pub captures_logged: bool,
 }
 
 impl Registry {
+    /// Notes what a template that decides about logs uses.
+    pub fn note_logged(&mut self, template: &Template) {
+        self.captures_logged |= template.uses_captures();
+    }
+
     /// The number of `name` (without `$`), lower-cased as nginx does; the variable may be defined later.
     pub fn reference(&mut self, name: &[u8]) -> VariableId {
         let name: Box<[u8]> = name.to_ascii_lowercase().into();
