@@ -1,7 +1,7 @@
 //! nginx's switches, with its texts and its way of reading them, and the subcommand `serve`. Pure: arguments in, what is
 //! asked for or the complaint out.
 
-use server::config::defaults;
+use server::config::{defaults, modules};
 use server::process::SignalCommand;
 use server::version;
 use std::ffi::OsString;
@@ -181,9 +181,9 @@ Options:
     )
 }
 
-/// The built-in paths in the form that scripts look for.
+/// The built-in paths and what there is of nginx's modules, in the form that scripts look for.
 fn configure_arguments() -> String {
-    let arguments = [
+    let paths = [
         ("prefix", defaults::PREFIX.trim_end_matches('/')),
         ("conf-path", defaults::CONF_PATH),
         ("error-log-path", defaults::ERROR_LOG),
@@ -192,9 +192,12 @@ fn configure_arguments() -> String {
         ("lock-path", defaults::LOCK),
         ("http-client-body-temp-path", defaults::CLIENT_BODY_TEMP),
     ];
-    let words: String = arguments
+    let paths = paths
         .iter()
-        .map(|(name, value)| format!(" --{name}={value}"))
+        .map(|(name, value)| format!(" --{name}={value}"));
+    let modules = modules::configure_arguments();
+    let words: String = paths
+        .chain(modules.iter().map(|argument| format!(" {argument}")))
         .collect();
     format!("configure arguments:{words}\n")
 }

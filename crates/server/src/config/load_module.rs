@@ -78,7 +78,7 @@ fn known(name: &str) -> Option<&'static str> {
         .filter(|entry| entry.module == name)
         .peekable();
     if entries.peek().is_some() {
-        return Some("what gannet has of it is built in");
+        return Some("its directives are gannet's own");
     }
     PACKAGED
         .contains(&name)
