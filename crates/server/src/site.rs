@@ -54,6 +54,7 @@ impl Program for Site {
     }
 
     fn start(&self, spawn: Spawn<'_>, config: Arc<Config>) -> Result<Running, String> {
+        log::panic::log_panics();
         install_logs(&config, spawn.resources);
         let in_force = Arc::new(InForce::new(spawn.notifier.clone()));
         let count = spawn.plan.threads;

@@ -152,6 +152,7 @@ impl Doors {
 }
 
 async fn serve(begin: Begin, mut commands: UnboundedReceiver<Command>) {
+    let _vital = log::panic::Vital;
     let generation = Generation {
         number: begin.number,
         config: begin.config,
@@ -184,8 +185,12 @@ async fn serve(begin: Begin, mut commands: UnboundedReceiver<Command>) {
             Command::Quit { finished } => {
                 doors.set(Vec::new());
                 state.shut_down();
-                state.all_ended().await;
-                finished();
+                // Not awaited here: Stop may come before the last connection's end.
+                let state = Rc::clone(&state);
+                tokio::task::spawn_local(async move {
+                    state.all_ended().await;
+                    finished();
+                });
             }
             Command::Stop => break,
         }

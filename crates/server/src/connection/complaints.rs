@@ -1,12 +1,15 @@
 //! What the error log says of connections and request heads that came to nothing, in nginx's words.
 
 use super::request_head;
+use super::writer::SendError;
 use crate::config::Generation;
 use crate::http::Request;
+use crate::http::body::OpenFile;
 use crate::http::request::Connection;
 use crate::log::error::{self, ErrorLogs, Level};
 use std::fmt;
 use std::io;
+use std::os::fd::AsRawFd;
 use sys::errno::Errno;
 use wire::http1::{Error, Known};
 
@@ -89,6 +92,40 @@ fn partial(request: &mut Request, listener: usize, message: fmt::Arguments<'_>) 
         request,
         Level::Info,
         format_args!("{message} while {}", reading(in_line)),
+    );
+}
+
+/// A response was not sent whole; a file that had become shorter is logged by `truncated`.
+#[cold]
+pub fn unsent(request: &Request, error: &SendError) {
+    let sending = |message: fmt::Arguments<'_>| {
+        error::write_request(
+            request,
+            Level::Info,
+            format_args!("{message} while sending response to client"),
+        );
+    };
+    match error {
+        SendError::TimedOut => {
+            sending(format_args!("client timed out (110: Connection timed out)"));
+        }
+        SendError::Io(error) => sending(format_args!("send() failed ({})", Errno(error))),
+        SendError::Truncated => {}
+    }
+}
+
+/// A file has become shorter than its Content-Length.
+#[cold]
+pub fn truncated(request: &Request, file: &OpenFile, at: u64) {
+    let link = format!("/proc/self/fd/{}", file.fd.as_raw_fd());
+    let path = std::fs::read_link(link).unwrap_or_default();
+    error::write_request(
+        request,
+        Level::Alert,
+        format_args!(
+            "sendfile() reported that \"{}\" was truncated at {at} while sending response to client",
+            path.display()
+        ),
     );
 }
 

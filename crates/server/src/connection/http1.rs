@@ -46,6 +46,8 @@ pub struct Http1 {
     pub shared: Rc<Shared>,
     place: Place,
     counted: Open,
+    /// `keepalive_min_timeout`: until then an idle connection is not closed for the server's sake.
+    kept_until_ms: u64,
     /// A read has said "nothing there" before.
     waited: bool,
 }
@@ -95,6 +97,7 @@ impl Http1 {
             shared,
             place,
             counted: Open::accepted(),
+            kept_until_ms: 0,
             waited: false,
         }
     }
@@ -276,6 +279,9 @@ impl Http1 {
             }
             Err(error) => Err(error),
         };
+        if let Err(error) = &sent {
+            complaints::unsent(request, error);
+        }
         log::access::write(request);
         match sent {
             Ok(()) if request.keep_alive => self.keep_alive(request),
@@ -304,6 +310,7 @@ impl Http1 {
         settings.timeout_ms == 0
             || self.info.requests.get() >= settings.requests
             || age > settings.time_ms
+            || settings.disable.holds_for(request)
     }
 
     fn keep_alive(&mut self, request: &Request) -> Next {
@@ -315,6 +322,11 @@ impl Http1 {
             let _ = sys::socket::set_no_delay(&self.stream, true);
         }
         self.timer.set(settings.keepalive.timeout_ms);
+        let least_ms = settings.keepalive.min_timeout_ms;
+        self.kept_until_ms = match least_ms {
+            0 => 0,
+            least_ms => thread::monotonic_ms() + least_ms.min(settings.keepalive.timeout_ms),
+        };
         Next::KeepAlive
     }
 

@@ -1,8 +1,10 @@
 //! When a connection is kept for further requests, for how long, and how it is closed.
 
 use crate::config::directive::{Arity, HSL, Outcome, Set, flag, keyword, msec, number, row};
+use crate::http::{Request, user_agent};
 use conf::table::Row;
 use conf::{Directive, values};
+use wire::http1::Method;
 
 pub const DIRECTIVES: &[Row<Set>] = &[
     row(
@@ -93,6 +95,15 @@ pub enum Lingering {
 pub struct Disable {
     pub msie6: bool,
     pub safari: bool,
+}
+
+impl Disable {
+    /// Whether this client's browser is one of those; Internet Explorer only for POST, as in nginx.
+    #[must_use]
+    pub fn holds_for(self, request: &Request) -> bool {
+        (self.msie6 && request.method == Method::Post && user_agent::browser(request).msie6)
+            || (self.safari && user_agent::browser(request).safari)
+    }
 }
 
 crate::config::setting::settings! {

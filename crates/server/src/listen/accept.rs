@@ -6,6 +6,7 @@ use crate::connection::stream::{self, Stream};
 use crate::http::request::Connection;
 use crate::http::thread;
 use crate::log;
+use crate::log::error::Level;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -23,20 +24,51 @@ static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 pub struct ThreadState {
     generation: RefCell<Rc<Generation>>,
     shutting_down: Cell<bool>,
+    /// The turn in which connections were last asked to make room.
+    asked_in: Cell<u64>,
+    /// The second after the one in which that was last logged.
+    warned_in: Cell<u64>,
     connections: RefCell<Connections>,
     ended: Notify,
 }
 
-/// The open connections by place; each leaves its waker while it is idle.
+/// When no more than this part of `worker_connections` is left, idle connections have to go.
+const SCARCE_PART: usize = 16;
+/// Connections asked to go at a time, at most, and as a part of the open ones.
+const ASKED_MAX: usize = 32;
+const ASKED_PART: usize = 8;
+
+/// The open connections by place; each leaves its waker when it is first idle.
 #[derive(Default)]
 struct Connections {
     wakers: Vec<Option<Waker>>,
+    /// The turn in which the connection at a place was asked to go.
+    asked_in: Vec<u64>,
     free: Vec<usize>,
+    /// The place that is asked next.
+    next: usize,
 }
 
 impl Connections {
     fn open(&self) -> usize {
         self.wakers.len() - self.free.len()
+    }
+
+    /// Marks the next few connections as asked; gives their wakers.
+    fn ask_next(&mut self, turn: u64) -> Vec<Waker> {
+        let wanted = (self.open() / ASKED_PART).clamp(1, ASKED_MAX);
+        let mut asked = Vec::with_capacity(wanted);
+        for _ in 0..self.wakers.len() {
+            self.next = (self.next + 1) % self.wakers.len();
+            if let Some(waker) = &self.wakers[self.next] {
+                self.asked_in[self.next] = turn;
+                asked.push(waker.clone());
+                if asked.len() == wanted {
+                    break;
+                }
+            }
+        }
+        asked
     }
 }
 
@@ -46,6 +78,8 @@ impl ThreadState {
         ThreadState {
             generation: RefCell::new(generation),
             shutting_down: Cell::new(false),
+            asked_in: Cell::new(0),
+            warned_in: Cell::new(0),
             connections: RefCell::default(),
             ended: Notify::new(),
         }
@@ -82,9 +116,30 @@ impl ThreadState {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    fn is_full(&self) -> bool {
-        let limit = self.generation.borrow().config.main.worker_connections;
-        self.connections.borrow().open() as u64 >= limit
+    /// Connections that may still be opened, and whether they are about to run out.
+    fn room(&self) -> (usize, bool) {
+        let limit = self.generation.borrow().config.main.worker_connections as usize;
+        let left = limit.saturating_sub(self.connections.borrow().open());
+        (left, left <= limit / SCARCE_PART)
+    }
+
+    /// Asks some connections, in turn, to end if they are idle.
+    fn make_room(&self) {
+        let now = thread::turn();
+        let asked = self.connections.borrow_mut().ask_next(now);
+        if asked.is_empty() {
+            return;
+        }
+        self.asked_in.set(now);
+        let second = thread::monotonic_ms() / 1000;
+        if self.warned_in.replace(second + 1) != second + 1 {
+            let limit = self.generation.borrow().config.main.worker_connections;
+            log::error::write(
+                Level::Warning,
+                format_args!("{limit} worker_connections are not enough, reusing connections"),
+            );
+        }
+        asked.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -99,6 +154,7 @@ impl Place {
         let mut connections = thread.connections.borrow_mut();
         let index = connections.free.pop().unwrap_or_else(|| {
             connections.wakers.push(None);
+            connections.asked_in.push(0);
             connections.wakers.len() - 1
         });
         Place {
@@ -118,10 +174,28 @@ impl Place {
     }
 }
 
+impl Place {
+    /// Whether this connection is to end if it is idle: the server shuts down, or a new one needs the room.
+    #[must_use]
+    pub fn is_unwanted(&self) -> bool {
+        self.thread.shutting_down.get() || self.is_asked()
+    }
+
+    /// Being asked holds for this turn and the next, in which the connection is woken.
+    fn is_asked(&self) -> bool {
+        let recent = thread::turn().saturating_sub(1);
+        let asked_in = self.thread.asked_in.get();
+        asked_in != 0
+            && asked_in >= recent
+            && self.thread.connections.borrow().asked_in[self.index] >= recent
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let mut connections = self.thread.connections.borrow_mut();
         connections.wakers[self.index] = None;
+        connections.asked_in[self.index] = 0;
         connections.free.push(self.index);
         if connections.open() == 0 {
             self.thread.ended.notify_one();
@@ -175,6 +249,7 @@ impl Shared {
 
 /// Accepts connections until the task is dropped.
 pub async fn run(socket: OwnedFd, shared: Rc<Shared>) -> io::Result<()> {
+    let _vital = log::panic::Vital;
     sys::socket::set_nonblocking(&socket, true)?;
     let is_tcp = !shared.address.is_unix();
     let listener = stream::watch(socket, Interest::READABLE)?;
@@ -182,11 +257,18 @@ pub async fn run(socket: OwnedFd, shared: Rc<Shared>) -> io::Result<()> {
         let mut ready = listener.readable().await?;
         for taken in 0..ACCEPT_BATCH {
             match sys::socket::accept(&listener) {
-                // Of many that wait, most have sent their request already.
-                Ok((socket, peer)) => match Stream::new(socket, is_tcp, taken > 0) {
-                    Ok(stream) => spawn(stream, peer, &shared),
-                    Err(error) => complain("epoll_ctl()", &error),
-                },
+                Ok((socket, peer)) => {
+                    if shared.thread.room().1 {
+                        shared.thread.make_room();
+                        // Those that were asked go now.
+                        tokio::task::yield_now().await;
+                    }
+                    // Of many that wait, most have sent their request already.
+                    match Stream::new(socket, is_tcp, taken > 0) {
+                        Ok(stream) => spawn(stream, peer, &shared),
+                        Err(error) => complain("epoll_ctl()", &error),
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     ready.clear_ready();
                     break;
@@ -219,10 +301,10 @@ const ACCEPT_BATCH: usize = 64;
 const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(500);
 
 fn spawn(stream: Stream, remote: SocketAddress, shared: &Rc<Shared>) {
-    if shared.thread.is_full() {
+    if shared.thread.room().0 == 0 {
         let limit = shared.generation().config.main.worker_connections;
         log::error::write(
-            log::error::Level::Alert,
+            Level::Alert,
             format_args!("{limit} worker_connections are not enough"),
         );
         return;

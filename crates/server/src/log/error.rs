@@ -248,6 +248,14 @@ pub fn write(level: Level, message: fmt::Arguments<'_>) {
     }
 }
 
+impl FromIterator<ErrorLog> for ErrorLogs {
+    fn from_iter<T: IntoIterator<Item = ErrorLog>>(logs: T) -> ErrorLogs {
+        let mut all = ErrorLogs::default();
+        logs.into_iter().for_each(|log| all.add(log));
+        all
+    }
+}
+
 impl ErrorLogs {
     fn add(&mut self, log: ErrorLog) {
         self.level = match self.logs.is_empty() {

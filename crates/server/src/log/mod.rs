@@ -5,5 +5,6 @@ pub mod buffer;
 pub mod error;
 pub mod files;
 pub mod format;
+pub mod panic;
 pub mod syslog;
 mod variable_path;

@@ -78,8 +78,14 @@ impl Http1 {
                 }
             }
             if started_ms.is_none() {
-                if self.shared.is_shutting_down() {
-                    return Poll::Ready(HeadRead::Closed);
+                if self.place.is_unwanted() {
+                    let least_ms = self.kept_until_ms.saturating_sub(thread::monotonic_ms());
+                    if least_ms == 0 {
+                        return Poll::Ready(HeadRead::Closed);
+                    }
+                    if self.shared.is_shutting_down() {
+                        self.timer.set(least_ms);
+                    }
                 }
                 if !self.shared.is_current(generation) {
                     return Poll::Ready(HeadRead::Stale);

@@ -2,6 +2,7 @@
 
 use super::pace::Pace;
 use super::{SendError, writable};
+use crate::connection::complaints;
 use crate::connection::stream::Stream;
 use crate::connection::timers::Timer;
 use crate::http::Request;
@@ -36,7 +37,10 @@ pub async fn send_file(
             fetch(&piece).await?;
         }
         match stream.try_sendfile(&range.file, offset, count as usize) {
-            Ok(0) => return Err(SendError::Truncated),
+            Ok(0) => {
+                complaints::truncated(request, &range.file, offset);
+                return Err(SendError::Truncated);
+            }
             Ok(sent) => {
                 offset += sent as u64;
                 pace.sent += sent as u64;
