@@ -93,6 +93,26 @@ impl Client {
         (std::mem::take(&mut self.received), end)
     }
 
+    /// Whether the server has not closed yet, without waiting. What it has sent is kept.
+    pub fn is_open(&mut self) -> bool {
+        let _ = self.stream.set_nonblocking(true);
+        let open = loop {
+            match self.read_some() {
+                Ok(0) => break false,
+                Ok(_) => {}
+                Err(error) => break error.kind() == ErrorKind::WouldBlock,
+            }
+        };
+        let _ = self.stream.set_nonblocking(false);
+        open
+    }
+
+    /// Reads until at least so many bytes came or the stream ends; gives how many are there, to be read again.
+    pub fn read_at_least(&mut self, count: usize) -> usize {
+        while self.received.len() < count && matches!(self.read_some(), Ok(1..)) {}
+        self.received.len()
+    }
+
     /// One reply to a request with this method, by its own framing; None when the connection ends before.
     pub fn read_reply(&mut self, method: &str) -> Option<Reply> {
         loop {
