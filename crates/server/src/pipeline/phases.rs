@@ -116,6 +116,16 @@ fn find_location(request: &mut Request) -> Phase {
 }
 
 fn enter_location(request: &mut Request) -> Phase {
+    // Each location on the way counts, and the method is that of then.
+    if request
+        .location()
+        .settings
+        .keepalive
+        .disable
+        .holds_for(request)
+    {
+        request.keep_alive = false;
+    }
     let location = request.location();
     if location.settings.static_files.internal && !request.internal {
         return Err(Interrupt::Status(404));
