@@ -1,14 +1,16 @@
 //! The house rules as tests: import directions, where `unsafe` may stand, sizes, names, headers.
 //! Each rule is a pure function from source text to complaints, so that each has its own counter-examples below.
 
+pub mod dependencies;
 pub mod layers;
 pub mod rules;
 pub mod source;
+pub mod texts;
 
 #[cfg(test)]
 mod tests {
     use crate::source::{File, repository, rust_files};
-    use crate::{layers, rules};
+    use crate::{dependencies, layers, rules, texts};
 
     /// Runs one rule over every file of the repository.
     fn clean(rule: fn(&File) -> Vec<String>) {
@@ -212,5 +214,46 @@ mod tests {
     #[test]
     fn architecture_names_every_module() {
         none(rules::architecture(&repository()));
+    }
+
+    #[test]
+    fn texts_name_no_machine_registry_or_writer() {
+        let texts = texts::texts(&repository());
+        assert!(
+            texts.len() > 300,
+            "the walk found only {} texts",
+            texts.len()
+        );
+        none(
+            texts
+                .iter()
+                .flat_map(|(path, text)| texts::foreign(path, text))
+                .collect(),
+        );
+        let about = |text: &str| texts::foreign("a", text).len();
+        assert_eq!(about(concat!("see /wo", "rk/main")), 1);
+        assert_eq!(about(concat!("https://registry.npm", "js.org/x")), 1);
+        assert_eq!(about(concat!("from index.crat", "es.io.")), 1);
+        assert_eq!(about(concat!("asked the C", "EO")), 1);
+        assert_eq!(about("https://static.example.com/a and /net/work/a"), 0);
+    }
+
+    #[test]
+    fn dependencies_are_argued_locked_and_permissive() {
+        let root = repository();
+        for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
+            let text = std::fs::read_to_string(root.join(manifest)).unwrap();
+            none(dependencies::argued(manifest, &text));
+            none(dependencies::locked_and_permissive(&root, manifest));
+        }
+        let argued = |manifest: &str| dependencies::argued("a", manifest).len();
+        assert_eq!(argued("[dependencies]\nregex = \"1\"\n"), 1);
+        assert_eq!(argued("[dependencies]\n# Patterns.\nregex = \"1\"\n"), 0);
+        assert_eq!(argued("[dependencies]\nregex.workspace = true\n"), 0);
+        let refused = |line: &str| dependencies::licence(line).is_some();
+        assert!(refused("a v1|GPL-3.0"));
+        assert!(refused("a v1|"));
+        assert!(!refused("a v1|(MIT OR Apache-2.0) AND Unicode-3.0"));
+        assert!(!refused("a v1|MIT/Apache-2.0 (*)"));
     }
 }
