@@ -26,7 +26,7 @@ fn raise_descriptors() -> usize {
 
 /// A connection that has had its answer and waits.
 fn idle(site: &Site) -> Client {
-    let mut client = site.connect();
+    let mut client = site.connect().forgotten();
     client.send(request("/small.txt", "keep-alive").as_bytes());
     assert_eq!(
         client.read_reply("GET").map(|reply| reply.status()),

@@ -53,7 +53,7 @@ fn send_all(port: u16, numbers: std::ops::Range<usize>) {
 }
 
 fn send(port: u16, hostile: &Hostile, number: usize) {
-    let mut client = Client::connect(port).expect("it listens");
+    let mut client = Client::connect(port).expect("it listens").forgotten();
     for piece in &hostile.pieces {
         client.send(piece);
     }

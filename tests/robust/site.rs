@@ -159,7 +159,7 @@ impl Site {
     }
 
     pub fn try_ask(&self, path: &str) -> Option<Reply> {
-        let mut client = Client::connect(self.port).ok()?;
+        let mut client = Client::connect(self.port).ok()?.forgotten();
         client.send(request(path, "close").as_bytes());
         client.read_reply("GET")
     }

@@ -80,7 +80,10 @@ impl Tally {
         let bytes = request(path, field).into_bytes();
         let mut kept: Option<Client> = None;
         while !self.stop.load(Ordering::Relaxed) {
-            let mut client = match kept.take().map_or_else(|| Client::connect(port), Ok) {
+            let mut client = match kept
+                .take()
+                .map_or_else(|| Client::connect(port).map(Client::forgotten), Ok)
+            {
                 Ok(client) => client,
                 Err(error) => {
                     self.failed(format!("connect: {error}"));

@@ -1,7 +1,7 @@
 //! A client that sends exactly the bytes it is given and reads until the server closes or one reply is complete.
 
 use crate::reply::{self, Reply};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -69,6 +69,14 @@ impl Client {
             }
         }
         self.send(&bytes[sent..]);
+    }
+
+    /// Makes the connection end with a reset when it is dropped, so that thousands of them leave the kernel's tables at
+    /// once.
+    #[must_use]
+    pub fn forgotten(self) -> Client {
+        let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+        self
     }
 
     /// Says that nothing more will be sent.
