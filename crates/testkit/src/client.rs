@@ -1,5 +1,6 @@
 //! A client that sends exactly the bytes it is given and reads until the server closes or one reply is complete.
 
+use crate::queue;
 use crate::reply::{self, Reply};
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
@@ -8,7 +9,9 @@ use std::time::{Duration, Instant};
 
 /// No case waits longer than this for a byte.
 pub const READ_LIMIT: Duration = Duration::from_secs(10);
-const DRAIN_LIMIT: Duration = Duration::from_millis(300);
+/// A server that leaves bytes unread for so long will not read them.
+const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+const DRAIN_POLL: Duration = Duration::from_micros(100);
 
 pub struct Client {
     stream: TcpStream,
@@ -142,7 +145,7 @@ impl Client {
         Ok(count)
     }
 
-    /// Waits until the server's receive queue for this connection is empty, as /proc/net/tcp shows it.
+    /// Waits until the server's receive queue for this connection is empty.
     /// False when the server has closed or does not read.
     fn wait_until_read(&self) -> bool {
         let (Ok(here), Ok(there)) = (self.stream.local_addr(), self.stream.peer_addr()) else {
@@ -150,36 +153,12 @@ impl Client {
         };
         let deadline = Instant::now() + DRAIN_LIMIT;
         while Instant::now() < deadline {
-            match queued(there, here) {
+            match queue::received_unread(there, here) {
                 Some(0) => return true,
-                Some(_) => std::thread::yield_now(),
+                Some(_) => std::thread::sleep(DRAIN_POLL),
                 None => return false,
             }
         }
         false
     }
-}
-
-/// The bytes that wait at `local` for the connection from `remote`.
-fn queued(local: SocketAddr, remote: SocketAddr) -> Option<u64> {
-    let table = std::fs::read_to_string("/proc/net/tcp").ok()?;
-    let (local, remote) = (table_address(local), table_address(remote));
-    let line = table
-        .lines()
-        .map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let fields = line
-        .into_iter()
-        .find(|f| f.len() > 4 && f[1] == local && f[2] == remote)?;
-    u64::from_str_radix(fields[4].split(':').nth(1)?, 16).ok()
-}
-
-fn table_address(address: SocketAddr) -> String {
-    let IpAddr::V4(ip) = address.ip() else {
-        return String::new();
-    };
-    format!(
-        "{:08X}:{:04X}",
-        u32::from_le_bytes(ip.octets()),
-        address.port()
-    )
 }

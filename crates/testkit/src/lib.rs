@@ -17,6 +17,8 @@ pub mod normalise;
 pub mod origin;
 /// A TCP port that no other test on this machine uses.
 pub mod ports;
+/// How much of what was sent a server has not read yet.
+pub mod queue;
 /// HTTP/1 replies, read strictly.
 pub mod reply;
 /// Starts Gannet or nginx, waits until it listens, stops and reaps it.
