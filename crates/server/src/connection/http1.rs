@@ -52,6 +52,13 @@ pub struct Http1 {
     waited: bool,
 }
 
+/// What is left to do for a request.
+enum Later {
+    Refuse(Box<Request>, u16),
+    Exchange(Box<Request>),
+    Finish(Box<Request>, Unsent),
+}
+
 /// Buffers of finished requests that a thread keeps for the next ones.
 const SPARE_MAX: usize = 64;
 
@@ -152,7 +159,11 @@ impl Http1 {
                 }
                 HeadRead::Request(mut request) => {
                     request.pipelined = pipelined;
-                    self.answer(request, listener).await
+                    match self.answer_at_once(request, listener) {
+                        Ok(next) => next,
+                        // On the heap, so that an idle connection does not carry the room for it.
+                        Err(later) => Box::pin(self.answer_later(later)).await,
+                    }
                 }
             };
             self.counted.set(Activity::Waiting);
@@ -168,28 +179,46 @@ impl Http1 {
         }
     }
 
-    /// Answers a request: at once where a response is ready, or through the phases.
-    async fn answer(&mut self, mut request: Box<Request>, listener: usize) -> Next {
+    /// Answers a request for which a response is ready; what needs more than one write is left for later.
+    fn answer_at_once(
+        &mut self,
+        mut request: Box<Request>,
+        listener: usize,
+    ) -> Result<Next, Later> {
         self.info.requests.set(self.info.requests.get() + 1);
         self.counted.set(Activity::Writing);
         self.timer.clear();
         if let Err(status) = request_head::prepare(&mut request, listener) {
-            return Box::pin(self.refuse_prepared(request, status)).await;
+            return Err(Later::Refuse(request, status));
         }
         request.keep_alive = request.keep_alive && !self.shared.is_shutting_down();
-        if let Some((ready, bytes)) = hot::find(&request) {
-            request.location = ready.location;
-            if self.is_spent(&request) {
-                request.keep_alive = false;
-            }
-            if let Some(head) = ready.head(&request) {
-                let begun = writer::begin_ready(&self.stream, &request, head, bytes);
-                let next = self.finish(&mut request, begun).await;
-                recycle(request);
-                return next;
-            }
+        let Some((ready, bytes)) = hot::find(&request) else {
+            return Err(Later::Exchange(request));
+        };
+        request.location = ready.location;
+        if self.is_spent(&request) {
+            request.keep_alive = false;
         }
-        Box::pin(self.exchange(request)).await
+        let Some(head) = ready.head(&request) else {
+            return Err(Later::Exchange(request));
+        };
+        let sent = match writer::begin_ready(&self.stream, &request, head, bytes) {
+            Ok(Some(unsent)) => return Err(Later::Finish(request, unsent)),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        let next = self.conclude(&request, sent);
+        recycle(request);
+        Ok(next)
+    }
+
+    /// Does what could not be done at once.
+    async fn answer_later(&mut self, later: Later) -> Next {
+        match later {
+            Later::Refuse(request, status) => self.refuse_prepared(request, status).await,
+            Later::Exchange(request) => self.exchange(request).await,
+            Later::Finish(mut request, unsent) => self.finish(&mut request, Ok(Some(unsent))).await,
+        }
     }
 
     /// Has a request answered by the phases and sends the response.
@@ -279,6 +308,11 @@ impl Http1 {
             }
             Err(error) => Err(error),
         };
+        self.conclude(request, sent)
+    }
+
+    /// Logs a request whose response went out or did not, and decides how the connection goes on.
+    fn conclude(&mut self, request: &Request, sent: Result<(), SendError>) -> Next {
         if let Err(error) = &sent {
             complaints::unsent(request, error);
         }
@@ -414,5 +448,22 @@ impl Http1 {
             }
         }));
         read.as_mut().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Http1;
+
+    /// Bytes of a connection's task while it waits, without the runtime's own.
+    const IDLE_MAX: usize = 512;
+
+    #[test]
+    fn an_idle_connection_is_small() {
+        fn size<F: Future>(_: impl Fn(Http1) -> F) -> usize {
+            size_of::<F>()
+        }
+        let idle = size(Http1::serve);
+        assert!(idle <= IDLE_MAX, "{idle} bytes");
     }
 }
