@@ -2,7 +2,7 @@
 
 mod head;
 
-use self::head::HeadRead;
+use self::head::{HeadRead, Partial};
 use super::complaints;
 use super::keepalive::Lingering;
 use super::request_body;
@@ -50,10 +50,16 @@ pub struct Http1 {
     kept_until_ms: u64,
     /// A read has said "nothing there" before.
     waited: bool,
+    /// The configuration of the request being read, and the place of the connection's address in it.
+    generation: Rc<Generation>,
+    listener: usize,
+    /// A head that has begun to come.
+    partial: Option<Box<Partial>>,
 }
 
 /// What is left to do for a request.
 enum Later {
+    RefuseHead(Box<Request>, u16),
     Refuse(Box<Request>, u16),
     Exchange(Box<Request>),
     Finish(Box<Request>, Unsent),
@@ -94,9 +100,17 @@ fn recycle(mut request: Box<Request>) {
 }
 
 impl Http1 {
+    /// A connection; `None` if nobody listens at its address any more.
     #[must_use]
-    pub fn new(stream: Stream, info: Rc<Connection>, shared: Rc<Shared>, place: Place) -> Http1 {
-        Http1 {
+    pub fn new(
+        stream: Stream,
+        info: Rc<Connection>,
+        shared: Rc<Shared>,
+        place: Place,
+    ) -> Option<Http1> {
+        let generation = shared.generation();
+        let listener = shared.listener_index(&generation, &info)?;
+        Some(Http1 {
             stream,
             timer: Timer::default(),
             pending: Vec::new(),
@@ -106,89 +120,109 @@ impl Http1 {
             counted: Open::accepted(),
             kept_until_ms: 0,
             waited: false,
+            generation,
+            listener,
+            partial: None,
+        })
+    }
+
+    /// The limits on heads of the address's default server.
+    fn head_settings(&self) -> &request_head::Settings {
+        let config = &self.generation.config;
+        let server = config.http.listens[self.listener].hosts.default;
+        &config.server(server).settings.request_head
+    }
+
+    /// Takes up the configuration in force; false if it does not listen here.
+    fn is_up_to_date(&mut self) -> bool {
+        if !self.shared.is_current(&self.generation) {
+            self.generation = self.shared.generation();
+            match self.shared.listener_index(&self.generation, &self.info) {
+                Some(index) => self.listener = index,
+                None => return false,
+            }
         }
+        true
     }
 
     /// Serves the connection until it ends.
-    pub async fn serve(mut self) {
-        let mut first = true;
-        let mut generation = self.shared.generation();
-        let Some(mut listener) = self.shared.listener_index(&generation, &self.info) else {
-            return;
-        };
-        loop {
-            if !self.shared.is_current(&generation) {
-                generation = self.shared.generation();
-                match self.shared.listener_index(&generation, &self.info) {
-                    Some(index) => listener = index,
-                    None => return,
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an async function would keep `self` twice"
+    )]
+    pub fn serve(mut self) -> impl Future<Output = ()> {
+        async move {
+            let mut first = true;
+            while self.is_up_to_date() {
+                if first {
+                    self.timer.set(self.head_settings().timeout_ms);
+                }
+                let pipelined = !self.pending.is_empty();
+                let read = std::future::poll_fn(|context| self.poll_head(context)).await;
+                let next = match read {
+                    HeadRead::Request(mut request) => {
+                        request.pipelined = pipelined;
+                        self.answer_at_once(request)
+                    }
+                    HeadRead::Stale => continue,
+                    read => self.give_up(read, first),
+                };
+                let next = match next {
+                    Ok(next) => next,
+                    // On the heap, so that an idle connection does not carry the room for it.
+                    Err(later) => Box::pin(self.answer_later(later)).await,
+                };
+                self.counted.set(Activity::Waiting);
+                match next {
+                    Next::KeepAlive => first = false,
+                    Next::Close => return,
+                    Next::Reset => {
+                        let _ = sys::socket::set_reset_on_close(&self.stream);
+                        return;
+                    }
+                    Next::Linger => return Box::pin(self.linger()).await,
                 }
             }
-            let server = generation.config.http.listens[listener].hosts.default;
-            let settings = &generation.config.server(server).settings.request_head;
-            let limits = request_head::limits(settings);
-            if first {
-                self.timer.set(settings.timeout_ms);
+        }
+    }
+
+    /// No head was read: what the log says of it, and what the client still gets.
+    fn give_up(&mut self, read: HeadRead, first: bool) -> Result<Next, Later> {
+        let (generation, listener) = (Rc::clone(&self.generation), self.listener);
+        match read {
+            HeadRead::Ended(error) => {
+                self.ended(&generation, listener, error);
+                Ok(Next::Close)
             }
-            let pipelined = !self.pending.is_empty();
-            let read = self
-                .read_head(&generation, settings.timeout_ms, &limits)
-                .await;
-            let next = match read {
-                HeadRead::Closed => return,
-                HeadRead::Stale => continue,
-                HeadRead::Ended(error) => return self.ended(&generation, listener, error),
-                HeadRead::TimedOut { partial: false } => {
-                    if first {
-                        complaints::timed_out_waiting(&generation, listener, &self.info);
-                    }
-                    return;
+            HeadRead::TimedOut { partial: false } => {
+                if first {
+                    complaints::timed_out_waiting(&generation, listener, &self.info);
                 }
-                HeadRead::TimedOut { partial: true } => {
-                    let mut request = self.partial_request(&generation);
-                    complaints::timed_out(&mut request, listener);
-                    Box::pin(self.refuse(request, listener, 408)).await
-                }
-                HeadRead::Refused(mut request, error) => {
-                    request_head::prepare_refused(&mut request, listener);
-                    if error == HeadError::InvalidHttp09Method {
-                        request.version = Version::Http09;
-                    }
-                    let status = complaints::refused(&request, error);
-                    Box::pin(self.refuse(request, listener, status)).await
-                }
-                HeadRead::Request(mut request) => {
-                    request.pipelined = pipelined;
-                    match self.answer_at_once(request, listener) {
-                        Ok(next) => next,
-                        // On the heap, so that an idle connection does not carry the room for it.
-                        Err(later) => Box::pin(self.answer_later(later)).await,
-                    }
-                }
-            };
-            self.counted.set(Activity::Waiting);
-            match next {
-                Next::KeepAlive => first = false,
-                Next::Close => return,
-                Next::Reset => {
-                    let _ = sys::socket::set_reset_on_close(&self.stream);
-                    return;
-                }
-                Next::Linger => return Box::pin(self.linger()).await,
+                Ok(Next::Close)
             }
+            HeadRead::TimedOut { partial: true } => {
+                let mut request = self.partial_request(&generation);
+                complaints::timed_out(&mut request, listener);
+                Err(Later::RefuseHead(request, 408))
+            }
+            HeadRead::Refused(mut request, error) => {
+                request_head::prepare_refused(&mut request, listener);
+                if error == HeadError::InvalidHttp09Method {
+                    request.version = Version::Http09;
+                }
+                let status = complaints::refused(&request, error);
+                Err(Later::RefuseHead(request, status))
+            }
+            HeadRead::Closed | HeadRead::Stale | HeadRead::Request(_) => Ok(Next::Close),
         }
     }
 
     /// Answers a request for which a response is ready; what needs more than one write is left for later.
-    fn answer_at_once(
-        &mut self,
-        mut request: Box<Request>,
-        listener: usize,
-    ) -> Result<Next, Later> {
+    fn answer_at_once(&mut self, mut request: Box<Request>) -> Result<Next, Later> {
         self.info.requests.set(self.info.requests.get() + 1);
         self.counted.set(Activity::Writing);
         self.timer.clear();
-        if let Err(status) = request_head::prepare(&mut request, listener) {
+        if let Err(status) = request_head::prepare(&mut request, self.listener) {
             return Err(Later::Refuse(request, status));
         }
         request.keep_alive = request.keep_alive && !self.shared.is_shutting_down();
@@ -215,6 +249,7 @@ impl Http1 {
     /// Does what could not be done at once.
     async fn answer_later(&mut self, later: Later) -> Next {
         match later {
+            Later::RefuseHead(request, status) => self.refuse(request, self.listener, status).await,
             Later::Refuse(request, status) => self.refuse_prepared(request, status).await,
             Later::Exchange(request) => self.exchange(request).await,
             Later::Finish(mut request, unsent) => self.finish(&mut request, Ok(Some(unsent))).await,
@@ -372,7 +407,7 @@ impl Http1 {
     }
 
     /// The client has gone: between requests, or within a head, which is logged as a bad request.
-    fn ended(mut self, generation: &Rc<Generation>, listener: usize, error: Option<io::Error>) {
+    fn ended(&mut self, generation: &Rc<Generation>, listener: usize, error: Option<io::Error>) {
         if self.pending.is_empty() {
             return complaints::closed(generation, listener, &self.info, error.as_ref());
         }
@@ -456,7 +491,7 @@ mod tests {
     use super::Http1;
 
     /// Bytes of a connection's task while it waits, without the runtime's own.
-    const IDLE_MAX: usize = 512;
+    const IDLE_MAX: usize = 320;
 
     #[test]
     fn an_idle_connection_is_small() {

@@ -319,11 +319,9 @@ fn spawn(stream: Stream, remote: SocketAddress, shared: &Rc<Shared>) {
         started_ms: thread::monotonic_ms(),
         tls: false,
     };
-    let connection = Http1::new(
-        stream,
-        Rc::new(info),
-        Rc::clone(shared),
-        Place::take(&shared.thread),
-    );
+    let place = Place::take(&shared.thread);
+    let Some(connection) = Http1::new(stream, Rc::new(info), Rc::clone(shared), place) else {
+        return;
+    };
     tokio::task::spawn_local(connection.serve());
 }

@@ -1,15 +1,17 @@
-//! Reading a request's head off a connection: `read_head`, until it is whole, refused, or the client is gone.
+//! Reading a request's head off a connection: `poll_head`, until it is whole, refused, or the client is gone.
 
 use super::{Http1, new_request};
 use crate::config::Generation;
+use crate::connection::request_head;
 use crate::http::counters::Activity;
+use crate::http::request::Connection;
 use crate::http::{Request, thread};
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use wire::http1::Error as HeadError;
-use wire::http1::request::Parser;
+use wire::http1::request::{Limits, Parser};
 
 /// How the reading of a head ended.
 pub enum HeadRead {
@@ -27,177 +29,218 @@ pub enum HeadRead {
     Stale,
 }
 
+/// A head of which a part was received; the bytes are in `pending`.
+pub struct Partial {
+    parser: Parser,
+    started_ms: u64,
+}
+
+/// What reading some bytes made of the head.
+enum Progress {
+    Whole(Box<Request>),
+    Refused(Box<Request>, HeadError),
+    More,
+}
+
 thread_local! {
     static PARSER: RefCell<Parser> = RefCell::new(Parser::new());
 }
 
 impl Http1 {
-    /// Reads until a head is whole. An idle connection waits here with nothing of its own allocated.
-    pub async fn read_head(
-        &mut self,
-        generation: &Rc<Generation>,
-        header_timeout_ms: u64,
-        limits: &wire::http1::request::Limits,
-    ) -> HeadRead {
-        let mut started_ms = None;
-        let mut parser: Option<Box<Parser>> = None;
-        if !self.pending.is_empty() {
-            started_ms = Some(thread::monotonic_ms());
-            let mut fresh = Box::new(Parser::new());
-            match fresh.parse(&self.pending, limits) {
-                Ok(None) => {
-                    self.counted.set(Activity::Reading);
-                    parser = Some(fresh);
+    /// Ready when a head is whole, or none will be. An idle connection waits here with nothing of its own allocated.
+    pub fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<HeadRead> {
+        if self.partial.is_none() && !self.pending.is_empty() {
+            match self.read_pending() {
+                Progress::Whole(request) => return Poll::Ready(HeadRead::Request(request)),
+                Progress::Refused(request, error) => {
+                    return Poll::Ready(HeadRead::Refused(request, error));
                 }
-                parsed => {
-                    let mut request = new_request(generation, &self.info, thread::monotonic_ms());
-                    fresh.exchange_head(&mut request.head);
-                    return self
-                        .finish_head(request, parsed.map(|length| length.unwrap_or_default()));
-                }
+                Progress::More => self.begin_timeout(),
             }
-            self.timer.set(header_timeout_ms);
         }
-        std::future::poll_fn(|context| {
-            loop {
-                match self.poll_read_head(context, generation, limits, &mut parser, &mut started_ms)
-                {
-                    Poll::Ready(Some(read)) => return Poll::Ready(read),
-                    // Part of a head came: from now on it must be whole within its timeout.
-                    Poll::Ready(None) => {
-                        if started_ms.is_none() {
-                            started_ms = Some(thread::monotonic_ms());
-                            self.counted.set(Activity::Reading);
-                            self.timer.set(header_timeout_ms);
-                        }
-                    }
-                    Poll::Pending => {
-                        self.waited = true;
-                        break;
-                    }
+        loop {
+            let began = self.partial.is_some();
+            match self.poll_progress(context) {
+                Poll::Ready(Ok(Progress::Whole(request))) => {
+                    return Poll::Ready(HeadRead::Request(request));
                 }
-            }
-            if started_ms.is_none() {
-                if self.place.is_unwanted() {
-                    let least_ms = self.kept_until_ms.saturating_sub(thread::monotonic_ms());
-                    if least_ms == 0 {
-                        return Poll::Ready(HeadRead::Closed);
-                    }
-                    if self.shared.is_shutting_down() {
-                        self.timer.set(least_ms);
-                    }
+                Poll::Ready(Ok(Progress::Refused(request, error))) => {
+                    return Poll::Ready(HeadRead::Refused(request, error));
                 }
-                if !self.shared.is_current(generation) {
-                    return Poll::Ready(HeadRead::Stale);
-                }
-                self.place.leave_waker(context);
+                // Part of a head came: from now on it must be whole within its timeout.
+                Poll::Ready(Ok(Progress::More)) if !began => self.begin_timeout(),
+                Poll::Ready(Ok(Progress::More)) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(HeadRead::Ended(error)),
+                Poll::Pending => break,
             }
-            match self.timer.poll_expired(context) {
-                Poll::Ready(()) => Poll::Ready(HeadRead::TimedOut {
-                    partial: started_ms.is_some(),
-                }),
-                Poll::Pending => Poll::Pending,
-            }
-        })
-        .await
+        }
+        self.waited = true;
+        if self.partial.is_none()
+            && let Some(read) = self.is_to_stop_waiting(context)
+        {
+            return Poll::Ready(read);
+        }
+        self.timer
+            .poll_expired(context)
+            .map(|()| HeadRead::TimedOut {
+                partial: self.partial.is_some(),
+            })
     }
 
-    /// One read: `Ready(None)` if more is needed.
-    fn poll_read_head(
+    /// Nothing of a head came yet: whether the server wants the connection to end, or to serve another configuration.
+    fn is_to_stop_waiting(&mut self, context: &Context<'_>) -> Option<HeadRead> {
+        if self.place.is_unwanted() {
+            let least_ms = self.kept_until_ms.saturating_sub(thread::monotonic_ms());
+            if least_ms == 0 {
+                return Some(HeadRead::Closed);
+            }
+            if self.shared.is_shutting_down() {
+                self.timer.set(least_ms);
+            }
+        }
+        if !self.shared.is_current(&self.generation) {
+            return Some(HeadRead::Stale);
+        }
+        self.place.leave_waker(context);
+        None
+    }
+
+    fn begin_timeout(&mut self) {
+        self.counted.set(Activity::Reading);
+        self.timer.set(self.head_settings().timeout_ms);
+    }
+
+    /// Makes a head of what was received with the request before.
+    fn read_pending(&mut self) -> Progress {
+        let limits = request_head::limits(self.head_settings());
+        let started_ms = thread::monotonic_ms();
+        let mut partial = Box::new(Partial {
+            parser: Parser::new(),
+            started_ms,
+        });
+        let parsed = partial.parser.parse(&self.pending, &limits);
+        let progress = progress(
+            &self.generation,
+            &self.info,
+            &mut self.pending,
+            &mut partial,
+            parsed,
+        );
+        if matches!(progress, Progress::More) {
+            self.partial = Some(partial);
+        }
+        progress
+    }
+
+    /// One read. The error is that of the connection; `None` is its end.
+    fn poll_progress(
         &mut self,
         context: &mut Context<'_>,
-        generation: &Rc<Generation>,
-        limits: &wire::http1::request::Limits,
-        parser: &mut Option<Box<Parser>>,
-        started_ms: &mut Option<u64>,
-    ) -> Poll<Option<HeadRead>> {
+    ) -> Poll<Result<Progress, Option<io::Error>>> {
         let woken = std::mem::take(&mut self.waited);
-        let pending = &mut self.pending;
-        let info = &self.info;
-        let polled = self.stream.poll_read(context, |bytes| {
+        let limits = request_head::limits(self.head_settings());
+        let Http1 {
+            pending,
+            info,
+            partial,
+            generation,
+            stream,
+            ..
+        } = self;
+        let polled = stream.poll_read(context, |bytes| {
             if bytes.is_empty() {
                 return None;
             }
-            let started = started_ms.unwrap_or_else(thread::monotonic_ms);
-            let new_request = || new_request(generation, info, started);
-            if pending.is_empty() && parser.is_none() {
-                return Some(PARSER.with(|shared| {
-                    let mut shared = shared.borrow_mut();
-                    shared.reset();
-                    match shared.parse(bytes, limits) {
-                        Ok(Some(length)) => {
-                            let mut request = new_request();
-                            shared.exchange_head(&mut request.head);
-                            request.buffer.extend_from_slice(&bytes[..length]);
-                            pending.extend_from_slice(&bytes[length..]);
-                            Some(Ok(request))
-                        }
-                        Ok(None) => {
-                            pending.extend_from_slice(bytes);
-                            let mut owned = Box::new(Parser::new());
-                            std::mem::swap(&mut *owned, &mut *shared);
-                            *parser = Some(owned);
-                            None
-                        }
-                        Err(error) => {
-                            let mut request = new_request();
-                            shared.exchange_head(&mut request.head);
-                            request.buffer.extend_from_slice(bytes);
-                            Some(Err((request, error)))
-                        }
-                    }
-                }));
-            }
+            let Some(begun) = partial else {
+                return Some(first_bytes(
+                    generation, info, pending, partial, bytes, &limits,
+                ));
+            };
             pending.extend_from_slice(bytes);
-            let parser = parser.get_or_insert_default();
-            match parser.parse(pending, limits) {
-                Ok(Some(length)) => {
-                    let mut request = new_request();
-                    parser.exchange_head(&mut request.head);
-                    request.buffer.extend_from_slice(&pending[..length]);
-                    pending.drain(..length);
-                    Some(Some(Ok(request)))
-                }
-                Ok(None) => Some(None),
-                Err(error) => {
-                    let mut request = new_request();
-                    parser.exchange_head(&mut request.head);
-                    request.buffer = std::mem::take(pending);
-                    Some(Some(Err((request, error))))
-                }
+            let parsed = begun.parser.parse(pending, &limits);
+            let progress = progress(generation, info, pending, begun, parsed);
+            if !matches!(progress, Progress::More) {
+                *partial = None;
             }
+            Some(progress)
         });
         match polled {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Err(error)) => Poll::Ready(Some(HeadRead::Ended(Some(error)))),
-            Poll::Ready(Ok(None)) => Poll::Ready(Some(HeadRead::Ended(None))),
-            Poll::Ready(Ok(Some(None))) => Poll::Ready(None),
-            Poll::Ready(Ok(Some(Some(Ok(mut request))))) => {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(Some(error))),
+            Poll::Ready(Ok(None)) => Poll::Ready(Err(None)),
+            Poll::Ready(Ok(Some(Progress::Whole(mut request)))) => {
                 request.read_with_turn = woken;
-                Poll::Ready(Some(HeadRead::Request(request)))
+                Poll::Ready(Ok(Progress::Whole(request)))
             }
-            Poll::Ready(Ok(Some(Some(Err((request, error)))))) => {
-                Poll::Ready(Some(HeadRead::Refused(request, error)))
-            }
+            Poll::Ready(Ok(Some(progress))) => Poll::Ready(Ok(progress)),
         }
     }
+}
 
-    /// A head that was whole in the bytes received before.
-    fn finish_head(
-        &mut self,
-        mut request: Box<Request>,
-        parsed: Result<usize, HeadError>,
-    ) -> HeadRead {
+/// The first bytes of a head, which are the whole of most: they are read where they lie.
+fn first_bytes(
+    generation: &Rc<Generation>,
+    info: &Rc<Connection>,
+    pending: &mut Vec<u8>,
+    partial: &mut Option<Box<Partial>>,
+    bytes: &[u8],
+    limits: &Limits,
+) -> Progress {
+    PARSER.with(|shared| {
+        let mut shared = shared.borrow_mut();
+        shared.reset();
+        let parsed = shared.parse(bytes, limits);
+        let started_ms = thread::monotonic_ms();
+        if let Ok(None) = parsed {
+            pending.extend_from_slice(bytes);
+            let mut begun = Box::new(Partial {
+                parser: Parser::new(),
+                started_ms,
+            });
+            std::mem::swap(&mut begun.parser, &mut *shared);
+            *partial = Some(begun);
+            return Progress::More;
+        }
+        let mut request = new_request(generation, info, started_ms);
+        shared.exchange_head(&mut request.head);
         match parsed {
             Ok(length) => {
-                request.buffer.extend_from_slice(&self.pending[..length]);
-                self.pending.drain(..length);
-                HeadRead::Request(request)
+                let length = length.unwrap_or_default();
+                request.buffer.extend_from_slice(&bytes[..length]);
+                pending.extend_from_slice(&bytes[length..]);
+                Progress::Whole(request)
             }
             Err(error) => {
-                request.buffer = std::mem::take(&mut self.pending);
-                HeadRead::Refused(request, error)
+                request.buffer.extend_from_slice(bytes);
+                Progress::Refused(request, error)
             }
+        }
+    })
+}
+
+/// What has become of a head whose bytes are in `pending`.
+fn progress(
+    generation: &Rc<Generation>,
+    info: &Rc<Connection>,
+    pending: &mut Vec<u8>,
+    partial: &mut Partial,
+    parsed: Result<Option<usize>, HeadError>,
+) -> Progress {
+    if let Ok(None) = parsed {
+        return Progress::More;
+    }
+    let mut request = new_request(generation, info, partial.started_ms);
+    partial.parser.exchange_head(&mut request.head);
+    match parsed {
+        Ok(length) => {
+            let length = length.unwrap_or_default();
+            request.buffer.extend_from_slice(&pending[..length]);
+            pending.drain(..length);
+            Progress::Whole(request)
+        }
+        Err(error) => {
+            request.buffer = std::mem::take(pending);
+            Progress::Refused(request, error)
         }
     }
 }
