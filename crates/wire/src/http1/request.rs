@@ -223,6 +223,16 @@ impl Parser {
         let from = self.searched.max(start);
         let rest = buf.get(from..).unwrap_or_default();
         let Some(found) = memchr(b'\n', rest) else {
+            // A line that broke at a bare CR will not become a good one: no need to wait for its end.
+            let unseen = buf
+                .get(from.saturating_sub(1).max(start)..)
+                .unwrap_or_default();
+            if memchr(b'\r', unseen).is_some_and(|at| at + 1 < unseen.len()) {
+                return Err(match self.state {
+                    State::RequestLine => Error::InvalidRequestLine,
+                    _ => Error::InvalidHeaderLine,
+                });
+            }
             self.searched = buf.len();
             if !self.buffers.could_hold(buf.len() - start, limits) {
                 return Err(too_large);
