@@ -65,7 +65,7 @@ pub enum Replaces {
 pub struct Root {
     pub path: Template,
     pub replaces: Replaces,
-    /// Where a path leads whose variables make it relative; ends with a slash.
+    /// Where a path leads whose variables make it relative; ends with a slash. Empty where `path` was completed at load.
     pub prefix: Bytes,
 }
 
@@ -79,6 +79,7 @@ impl Root {
             .into_encoded_bytes();
         Root {
             path: Template::literal(path),
+            prefix: Bytes::new(),
             ..Root::default()
         }
     }
@@ -146,7 +147,11 @@ fn set_root(build: &mut Build<'_>, directive: &Directive, alias: bool) -> Outcom
     if !alias && path.last() == Some(&b'/') {
         path.pop();
     }
-    if path.first() != Some(&b'$') && path.first() != Some(&b'/') {
+    let mut prefix = Bytes::new();
+    if path.first() == Some(&b'$') {
+        let directory = build.paths.in_prefix("").into_os_string();
+        prefix = Bytes::from(directory.into_encoded_bytes());
+    } else if path.first() != Some(&b'/') {
         let name = String::from_utf8_lossy(&path).into_owned();
         path = build
             .paths
@@ -162,12 +167,11 @@ fn set_root(build: &mut Build<'_>, directive: &Directive, alias: bool) -> Outcom
         }
         _ => Replaces::Prefix(0),
     };
-    let prefix = build.paths.in_prefix("").into_os_string();
     let path = Template::compile(&path, &mut build.variables)?;
     build.location().static_files.root.0 = Some(Root {
         path,
         replaces,
-        prefix: Bytes::from(prefix.into_encoded_bytes()),
+        prefix,
     });
     Ok(())
 }
