@@ -1,7 +1,8 @@
-//! The house rules as tests: import directions, where `unsafe` may stand, sizes, names, headers.
+//! The house rules as tests: import directions, where `unsafe` may stand, sizes, names, headers, what pages name.
 //! Each rule is a pure function from source text to complaints, so that each has its own counter-examples below.
 
 pub mod dependencies;
+pub mod documents;
 pub mod layers;
 pub mod rules;
 pub mod source;
@@ -10,7 +11,7 @@ pub mod texts;
 #[cfg(test)]
 mod tests {
     use crate::source::{File, repository, rust_files};
-    use crate::{dependencies, layers, rules, texts};
+    use crate::{dependencies, documents, layers, rules, texts};
 
     /// Runs one rule over every file of the repository.
     fn clean(rule: fn(&File) -> Vec<String>) {
@@ -255,5 +256,11 @@ mod tests {
         assert!(refused("a v1|"));
         assert!(!refused("a v1|(MIT OR Apache-2.0) AND Unicode-3.0"));
         assert!(!refused("a v1|MIT/Apache-2.0 (*)"));
+    }
+
+    #[test]
+    fn pages_name_what_exists() {
+        let sources: Vec<String> = rust_files().into_iter().map(|file| file.text).collect();
+        none(documents::names(&repository(), &sources));
     }
 }
