@@ -29,7 +29,7 @@ impl Spread {
             };
         };
         let middle = sorted.len() / 2;
-        let lower = if sorted.len() % 2 == 0 {
+        let lower = if sorted.len().is_multiple_of(2) {
             middle - 1
         } else {
             middle

@@ -249,13 +249,13 @@ impl<'a, P: Program> Master<'a, P> {
     }
 
     fn check_deadlines(&mut self, now: Instant) {
-        if let Phase::Terminating(Some(deadline)) = self.phase {
-            if deadline <= now {
-                for worker in &self.workers {
-                    kill(worker.pid, Signal::Kill, &self.journal);
-                }
-                self.phase = Phase::Terminating(None);
+        if let Phase::Terminating(Some(deadline)) = self.phase
+            && deadline <= now
+        {
+            for worker in &self.workers {
+                kill(worker.pid, Signal::Kill, &self.journal);
             }
+            self.phase = Phase::Terminating(None);
         }
         self.check_reload_deadline(now);
     }

@@ -12,13 +12,12 @@ pub fn find<'a>(values: impl Iterator<Item = &'a [u8]>, name: &[u8]) -> Option<&
 fn find_in<'a>(value: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut rest = value;
     while !rest.is_empty() {
-        if let Some((start, after)) = rest.split_at_checked(name.len()) {
-            if start.eq_ignore_ascii_case(name) {
-                if let Some(value) = spaces(after).strip_prefix(b"=") {
-                    let value = spaces(value);
-                    return Some(&value[..memchr(b';', value).unwrap_or(value.len())]);
-                }
-            }
+        if let Some((start, after)) = rest.split_at_checked(name.len())
+            && start.eq_ignore_ascii_case(name)
+            && let Some(value) = spaces(after).strip_prefix(b"=")
+        {
+            let value = spaces(value);
+            return Some(&value[..memchr(b';', value).unwrap_or(value.len())]);
         }
         let end = memchr2(b';', b',', rest).map_or(rest.len(), |separator| separator + 1);
         rest = spaces(&rest[end..]);
