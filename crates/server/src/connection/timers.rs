@@ -1,6 +1,7 @@
 //! The deadlines of a thread's connections: one place each in a table that a single task sweeps when the earliest is due.
 //! Moving a deadline is a store; nothing is armed or cancelled for it.
 
+use crate::http::places::Places;
 use crate::http::thread;
 use std::cell::RefCell;
 use std::future::Future;
@@ -15,11 +16,15 @@ const LONGEST_MS: u64 = 10 * 365 * 86_400_000;
 const SWEEP_MS: u64 = 10;
 
 #[derive(Default)]
+struct Deadline {
+    /// When it passes, in the thread's monotonic milliseconds; 0: never.
+    due_ms: u64,
+    waker: Option<Waker>,
+}
+
+#[derive(Default)]
 struct Table {
-    /// When each deadline passes, in the thread's monotonic milliseconds; 0: never.
-    due_ms: Vec<u64>,
-    wakers: Vec<Option<Waker>>,
-    free: Vec<usize>,
+    deadlines: Places<Deadline>,
     /// When the sweeper looks next; 0: it waits to be told.
     next_sweep_ms: u64,
     earlier: Rc<Notify>,
@@ -36,14 +41,8 @@ pub struct Timer {
 
 impl Default for Timer {
     fn default() -> Timer {
-        TABLE.with(|table| {
-            let mut table = table.borrow_mut();
-            let place = table.free.pop().unwrap_or_else(|| {
-                table.due_ms.push(0);
-                table.wakers.push(None);
-                table.due_ms.len() - 1
-            });
-            Timer { place }
+        TABLE.with(|table| Timer {
+            place: table.borrow_mut().deadlines.take(),
         })
     }
 }
@@ -51,12 +50,7 @@ impl Default for Timer {
 impl Drop for Timer {
     fn drop(&mut self) {
         // The table is gone when the thread ends before its connections.
-        let _ended = TABLE.try_with(|table| {
-            let mut table = table.borrow_mut();
-            table.due_ms[self.place] = 0;
-            table.free.push(self.place);
-            table.wakers[self.place].take()
-        });
+        let _ended = TABLE.try_with(|table| table.borrow_mut().deadlines.give_back(self.place));
     }
 }
 
@@ -66,7 +60,7 @@ impl Timer {
         let due_ms = thread::monotonic_ms() + after_ms.min(LONGEST_MS) + 1;
         TABLE.with(|table| {
             let mut table = table.borrow_mut();
-            table.due_ms[self.place] = due_ms;
+            table.deadlines.at(self.place).due_ms = due_ms;
             if table.next_sweep_ms == 0 || due_ms < table.next_sweep_ms {
                 table.earlier.notify_one();
             }
@@ -74,19 +68,20 @@ impl Timer {
     }
 
     pub fn clear(&mut self) {
-        TABLE.with(|table| table.borrow_mut().due_ms[self.place] = 0);
+        TABLE.with(|table| table.borrow_mut().deadlines.at(self.place).due_ms = 0);
     }
 
     /// Ready when the deadline has passed. The task that asks is woken then; it must be the same each time.
     pub fn poll_expired(&mut self, context: &mut Context<'_>) -> Poll<()> {
         TABLE.with(|table| {
             let mut table = table.borrow_mut();
-            match table.due_ms[self.place] {
+            let deadline = table.deadlines.at(self.place);
+            match deadline.due_ms {
                 0 => return Poll::Pending,
                 due_ms if due_ms <= thread::monotonic_ms() => return Poll::Ready(()),
                 _ => {}
             }
-            let waker = &mut table.wakers[self.place];
+            let waker = &mut deadline.waker;
             if !waker
                 .as_ref()
                 .is_some_and(|waker| waker.will_wake(context.waker()))
@@ -120,14 +115,15 @@ fn look(table: &mut Table) -> (Vec<Waker>, u64) {
     let now_ms = thread::monotonic_ms();
     let mut expired = Vec::new();
     let mut next_ms = 0;
-    for (place, &due_ms) in table.due_ms.iter().enumerate() {
-        if due_ms == 0 {
-            continue;
-        }
-        if due_ms <= now_ms {
-            expired.extend(table.wakers[place].take());
-        } else if next_ms == 0 || due_ms < next_ms {
-            next_ms = due_ms;
+    for deadline in table
+        .deadlines
+        .values()
+        .filter(|deadline| deadline.due_ms != 0)
+    {
+        if deadline.due_ms <= now_ms {
+            expired.extend(deadline.waker.take());
+        } else if next_ms == 0 || deadline.due_ms < next_ms {
+            next_ms = deadline.due_ms;
         }
     }
     table.next_sweep_ms = next_ms;

@@ -5,6 +5,7 @@ pub mod counters;
 pub mod file;
 pub mod interrupt;
 pub mod mime;
+pub mod places;
 pub mod request;
 pub mod response;
 pub mod sent;

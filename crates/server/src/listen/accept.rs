@@ -3,6 +3,7 @@
 use crate::config::Generation;
 use crate::connection::http1::Http1;
 use crate::connection::stream::{self, Stream};
+use crate::http::places::Places;
 use crate::http::request::Connection;
 use crate::http::thread;
 use crate::log;
@@ -38,30 +39,38 @@ const SCARCE_PART: usize = 16;
 const ASKED_MAX: usize = 32;
 const ASKED_PART: usize = 8;
 
-/// The open connections by place; each leaves its waker when it is first idle.
+/// The open connections by place.
 #[derive(Default)]
 struct Connections {
-    wakers: Vec<Option<Waker>>,
-    /// The turn in which the connection at a place was asked to go.
-    asked_in: Vec<u64>,
-    free: Vec<usize>,
+    open: Places<Seat>,
     /// The place that is asked next.
     next: usize,
 }
 
+/// What is known of one connection.
+#[derive(Default)]
+struct Seat {
+    /// Left when the connection is first idle.
+    waker: Option<Waker>,
+    /// The turn in which the connection was asked to go.
+    asked_in: u64,
+}
+
 impl Connections {
     fn open(&self) -> usize {
-        self.wakers.len() - self.free.len()
+        self.open.taken()
     }
 
     /// Marks the next few connections as asked; gives their wakers.
     fn ask_next(&mut self, turn: u64) -> Vec<Waker> {
         let wanted = (self.open() / ASKED_PART).clamp(1, ASKED_MAX);
         let mut asked = Vec::with_capacity(wanted);
-        for _ in 0..self.wakers.len() {
-            self.next = (self.next + 1) % self.wakers.len();
-            if let Some(waker) = &self.wakers[self.next] {
-                self.asked_in[self.next] = turn;
+        let count = self.open.values().count();
+        for _ in 0..count {
+            self.next = (self.next + 1) % count;
+            let seat = self.open.at(self.next);
+            if let Some(waker) = &seat.waker {
+                seat.asked_in = turn;
                 asked.push(waker.clone());
                 if asked.len() == wanted {
                     break;
@@ -105,14 +114,10 @@ impl ThreadState {
     }
 
     fn wake_idle(&self) {
-        let wakers: Vec<Waker> = self
-            .connections
-            .borrow()
-            .wakers
-            .iter()
-            .flatten()
-            .cloned()
-            .collect();
+        let mut connections = self.connections.borrow_mut();
+        let seats = connections.open.values();
+        let wakers: Vec<Waker> = seats.filter_map(|seat| seat.waker.clone()).collect();
+        drop(connections);
         wakers.into_iter().for_each(Waker::wake);
     }
 
@@ -152,11 +157,7 @@ pub struct Place {
 impl Place {
     fn take(thread: &Rc<ThreadState>) -> Place {
         let mut connections = thread.connections.borrow_mut();
-        let index = connections.free.pop().unwrap_or_else(|| {
-            connections.wakers.push(None);
-            connections.asked_in.push(0);
-            connections.wakers.len() - 1
-        });
+        let index = connections.open.take();
         Place {
             thread: Rc::clone(thread),
             index,
@@ -167,7 +168,7 @@ impl Place {
     /// waker all its life: it is left once.
     pub fn leave_waker(&self, context: &Context<'_>) {
         let mut connections = self.thread.connections.borrow_mut();
-        let waker = &mut connections.wakers[self.index];
+        let waker = &mut connections.open.at(self.index).waker;
         if waker.is_none() {
             *waker = Some(context.waker().clone());
         }
@@ -187,16 +188,21 @@ impl Place {
         let asked_in = self.thread.asked_in.get();
         asked_in != 0
             && asked_in >= recent
-            && self.thread.connections.borrow().asked_in[self.index] >= recent
+            && self
+                .thread
+                .connections
+                .borrow_mut()
+                .open
+                .at(self.index)
+                .asked_in
+                >= recent
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut connections = self.thread.connections.borrow_mut();
-        connections.wakers[self.index] = None;
-        connections.asked_in[self.index] = 0;
-        connections.free.push(self.index);
+        connections.open.give_back(self.index);
         if connections.open() == 0 {
             self.thread.ended.notify_one();
         }
