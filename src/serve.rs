@@ -103,12 +103,16 @@ impl Program for Directory {
         &self,
         source: &dyn conf::Source,
     ) -> Result<Loaded<Self::Configuration>, Vec<Diagnostic>> {
-        let own = &self.site.paths.conf_file;
-        self.site.load(&Overlay {
-            own,
+        let Paths {
+            conf_file, prefix, ..
+        } = &self.site.paths;
+        let mut loaded = self.site.load(&Overlay {
+            own: conf_file,
             text: &self.configuration,
             source,
-        })
+        })?;
+        loaded.plan.serve_as_owner_of(prefix);
+        Ok(loaded)
     }
 
     fn start(

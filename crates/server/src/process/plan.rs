@@ -1,12 +1,13 @@
 //! What a configuration asks of the process layer: the main context of nginx.conf, resolved, with nothing opened yet.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::journal::{ErrorLog, ErrorTarget};
 use super::listeners::ListenSpec;
-use sys::user::{Gid, User};
+use sys::user::{Gid, Uid, User};
 
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -77,8 +78,65 @@ impl Plan {
             && self.environment == next.environment
     }
 
+    /// Lets the worker become the owner of `directory`, an absolute path, where not everybody may read it.
+    pub fn serve_as_owner_of(&mut self, directory: &Path) {
+        if is_public(directory) {
+            return;
+        }
+        // One that cannot be looked at cannot be served either, whoever tries.
+        if let Ok(owner) = directory.metadata() {
+            let user = User {
+                name: owner.uid().to_string(),
+                uid: Uid(owner.uid()),
+                gid: Gid(owner.gid()),
+            };
+            let group = user.gid;
+            self.user = Some((user, group));
+        }
+    }
+
     /// The user that the worker changes to, which only root can.
     pub fn worker_user(&self) -> Option<&(User, Gid)> {
         self.user.as_ref().filter(|_| sys::process::is_root())
+    }
+}
+
+/// Whether everybody may list a directory and come to it.
+fn is_public(directory: &Path) -> bool {
+    const SEARCH: u32 = 0o001;
+    const READ: u32 = 0o004;
+    let has = |path: &Path, bits: u32| {
+        let mode = path.metadata().map(|metadata| metadata.mode());
+        mode.is_ok_and(|mode| mode & bits == bits)
+    };
+    has(directory, READ) && directory.ancestors().all(|path| has(path, SEARCH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{Permissions, create_dir_all, metadata, remove_dir_all, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_private_directory_is_served_by_its_owner() {
+        let home = PathBuf::from(format!("/tmp/gannet-plan-{}", std::process::id()));
+        let inner = home.join("inner");
+        create_dir_all(&inner).unwrap();
+        let user_for = |home_mode, inner_mode| {
+            set_permissions(&home, Permissions::from_mode(home_mode)).unwrap();
+            set_permissions(&inner, Permissions::from_mode(inner_mode)).unwrap();
+            let mut plan = Plan::new("pid".into());
+            plan.serve_as_owner_of(&inner);
+            plan.user.map(|(user, group)| (user.uid.0, group.0))
+        };
+        let owner = metadata(&inner).unwrap();
+        let owner = Some((owner.uid(), owner.gid()));
+        assert_eq!(user_for(0o755, 0o755), None);
+        assert_eq!(user_for(0o711, 0o755), None);
+        assert_eq!(user_for(0o700, 0o755), owner);
+        assert_eq!(user_for(0o755, 0o750), owner);
+        assert_eq!(user_for(0o755, 0o711), owner);
+        remove_dir_all(&home).unwrap();
     }
 }
