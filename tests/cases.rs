@@ -31,18 +31,22 @@ fn main() {
 /// One case on one server; one that cannot run is shown as ignored with the reason before its name.
 fn trial(case: &Case, kind: Kind, program: Option<Program>) -> Trial {
     let name = format!("{}/{}", kind.as_str(), case.name);
-    let absent = || {
-        program
-            .is_none()
-            .then(|| format!("{} is not installed", kind.as_str()))
+    let case = case.clone();
+    let Some(program) = program else {
+        let reason = format!("{} is not installed", kind.as_str());
+        return Trial::test(name, || Ok(()))
+            .with_kind(reason)
+            .with_ignored_flag(true);
     };
-    match (case.skip_reason(kind).or_else(absent), program) {
-        (None, Some(program)) => {
-            let case = case.clone();
-            Trial::test(name, move || case.run(&program).map_err(Into::into))
+    match case.skip_reason(kind) {
+        Some(reason) if kind == Kind::Nginx || case.is_refused(&program) == Ok(true) => {
+            Trial::test(name, || Ok(()))
+                .with_kind(reason)
+                .with_ignored_flag(true)
         }
-        (reason, _) => Trial::test(name, || Ok(()))
-            .with_kind(reason.unwrap_or_default())
-            .with_ignored_flag(true),
+        Some(_) => Trial::test(name, || {
+            Err("Gannet takes the configuration: remove skip.gannet".into())
+        }),
+        None => Trial::test(name, move || case.run(&program).map_err(Into::into)),
     }
 }

@@ -55,6 +55,16 @@ impl Case {
         Some(text.lines().next().unwrap_or("no reason given").to_string())
     }
 
+    /// Whether Gannet says of the case's configuration that something in it does not work yet: the only reason to skip
+    /// a case on Gannet.
+    pub fn is_refused(&self, program: &Program) -> Result<bool, String> {
+        let run = Run::prepare(self)?;
+        let path = run.write_conf(&configuration::complete(&run.conf, program.kind))?;
+        let output = program.test_configuration(run.directory.path(), &path, None);
+        let said = String::from_utf8_lossy(&output.stderr);
+        Ok(!output.status.success() && said.contains("not supported by gannet yet"))
+    }
+
     /// Runs the case and compares, or records under UPDATE=nginx or UPDATE=gannet.
     pub fn run(&self, program: &Program) -> Result<(), String> {
         let mut run = Run::prepare(self)?;
