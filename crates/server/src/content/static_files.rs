@@ -280,8 +280,7 @@ pub async fn respond(request: &mut Request) -> Phase<Option<Response>> {
 pub fn file_response(request: &Request, entry: &Rc<Entry>) -> Response {
     let settings = &request.location().settings;
     let mut response = Response::new(200, entry.body());
-    response.content_type =
-        Some(settings.mime.of_path(&request.uri)).filter(|kind| !kind.is_empty());
+    response.content_type = settings.mime.of_path(&request.uri);
     response.last_modified = Some(LastModified {
         seconds: entry.modified,
         text: entry.last_modified.clone(),

@@ -47,22 +47,25 @@ fn default_types() -> Types {
 impl Settings {
     /// The type of a path by what follows its last dot; dots of directories don't count.
     #[must_use]
-    pub fn of_path(&self, path: &[u8]) -> Bytes {
+    pub fn of_path(&self, path: &[u8]) -> Option<Bytes> {
+        Some(self.find(path))
+            .filter(|kind| !kind.is_empty())
+            .cloned()
+    }
+
+    fn find(&self, path: &[u8]) -> &Bytes {
         let name = &path[memchr::memrchr(b'/', path).map_or(0, |slash| slash + 1)..];
         let Some(dot) = memchr::memrchr(b'.', name) else {
-            return self.default_type.clone();
+            return &self.default_type;
         };
         let extension = &name[dot + 1..];
         let mut lower = [0; MAX_EXTENSION];
         let Some(lower) = lower.get_mut(..extension.len()) else {
-            return self.default_type.clone();
+            return &self.default_type;
         };
         lower.copy_from_slice(extension);
         lower.make_ascii_lowercase();
-        self.types
-            .get(&*lower)
-            .unwrap_or(&self.default_type)
-            .clone()
+        self.types.get(&*lower).unwrap_or(&self.default_type)
     }
 }
 

@@ -163,6 +163,8 @@ pub struct Request {
     pub limit_rate: Cell<Option<u64>>,
     /// The status that stands above the response's own: that of the error whose page is being made.
     pub error_status: Option<u16>,
+    /// Where a redirect leads whose page is being made.
+    pub error_location: Option<Bytes>,
     /// An `error_page` was applied.
     pub error_page_used: bool,
     /// Bytes of the request: head and body, `$request_length`.
@@ -211,6 +213,7 @@ impl Request {
             read_with_turn: false,
             limit_rate: Cell::new(None),
             error_status: None,
+            error_location: None,
             error_page_used: false,
             received: Cell::new(0),
             started_ms,

@@ -163,6 +163,7 @@ fn send(request: &mut Request, error_page: &ErrorPage, response: Response) -> Se
         Answer::Code(code) => request.error_status = Some(code),
     }
     let target = error_page.target.evaluate(request);
+    request.error_location = response.location.clone();
     match target.first() {
         Some(b'/') => {
             if request.method != Method::Head {
@@ -201,10 +202,13 @@ fn send(request: &mut Request, error_page: &ErrorPage, response: Response) -> Se
 
 /// The status that `error_page` decided on takes the place of the response's own.
 #[must_use]
-pub fn with_error_status(request: &Request, mut response: Response) -> Response {
+pub fn with_error_status(request: &mut Request, mut response: Response) -> Response {
     if let Some(status) = request.error_status {
         response.status = status;
         response.status_line = None;
+    }
+    if response.location.is_none() {
+        response.location = request.error_location.take();
     }
     response
 }

@@ -250,7 +250,7 @@ fn respond(request: &Request, answer: &Return) -> Interrupt {
         return redirect(answer.status, text);
     }
     let mut response = Response::new(answer.status, Body::Memory(text));
-    response.content_type = Some(request.location().settings.mime.of_path(&request.uri));
+    response.content_type = request.location().settings.mime.of_path(&request.uri);
     Interrupt::Respond(Box::new(response))
 }
 
