@@ -23,21 +23,21 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         HSL,
         Arity::Exactly(1),
         |b, d| size(&mut b.location().request_body.buffer_size, d),
-        "Bytes of a body kept in memory.",
+        "Accepted: Bodies are checked and dropped as long as nothing here reads them.",
     ),
     row(
         "client_body_timeout",
         HSL,
         Arity::Exactly(1),
         |b, d| msec(&mut b.location().request_body.timeout_ms, d),
-        "The longest wait between two reads of a body.",
+        "Accepted: Bodies are checked and dropped as long as nothing here reads them.",
     ),
     row(
         "client_body_in_single_buffer",
         HSL,
         Arity::Flag,
         |b, d| flag(&mut b.location().request_body.in_single_buffer, d),
-        "Keep the body in one buffer.",
+        "Accepted: Bodies are checked and dropped as long as nothing here reads them.",
     ),
     row(
         "client_body_in_file_only",
@@ -54,14 +54,14 @@ pub const DIRECTIVES: &[Row<Set>] = &[
                 ],
             )
         },
-        "Keep every body in a file.",
+        "Accepted: Bodies are checked and dropped as long as nothing here reads them.",
     ),
     row(
         "client_body_temp_path",
         HSL,
         Arity::Between(1, 4),
         temp_path,
-        "Where bodies that do not fit the memory go.",
+        "Accepted: Bodies are checked and dropped as long as nothing here reads them.",
     ),
 ];
 

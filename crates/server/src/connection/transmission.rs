@@ -25,7 +25,7 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         HSL,
         Arity::Flag,
         |b, d| flag(&mut b.location().transmission.tcp_nopush, d),
-        "Send the head and the start of a file in one packet.",
+        "Accepted: The head and the start of a file always share a packet.",
     ),
     row(
         "tcp_nodelay",
@@ -46,7 +46,7 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         HSL,
         Arity::Exactly(1),
         |b, d| size(&mut b.location().transmission.postpone_output, d),
-        "Bytes to collect before sending, where the response streams.",
+        "Accepted: No response is produced in pieces yet.",
     ),
     row(
         "chunked_transfer_encoding",

@@ -119,6 +119,7 @@ fn first_writes(
     let memory = memory.slice(written - head_length..);
     if let Body::File(range) = &mut body
         && !limited
+        && request.location().settings.transmission.sendfile
         && range.length <= MAX_SENDFILE
         && readable_at_once(range)
     {

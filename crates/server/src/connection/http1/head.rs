@@ -137,7 +137,8 @@ impl Http1 {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Progress, Option<io::Error>>> {
-        let woken = std::mem::take(&mut self.waited);
+        // The last piece of a head may be younger than this turn.
+        let woken = std::mem::take(&mut self.waited) && self.partial.is_none();
         let limits = request_head::limits(self.head_settings());
         let Http1 {
             pending,

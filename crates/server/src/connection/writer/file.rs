@@ -1,14 +1,16 @@
 //! A piece of a file on its way to the socket by sendfile, with cold pages fetched away from the network thread.
 
 use super::pace::Pace;
-use super::{SendError, writable};
+use super::{SendError, writable, write_all};
 use crate::connection::complaints;
 use crate::connection::stream::Stream;
 use crate::connection::timers::Timer;
 use crate::http::Request;
 use crate::http::body::FileRange;
+use bytes::Bytes;
 use std::io;
 use std::rc::Rc;
+use sys::io::Cached;
 
 /// Sends a piece of a file.
 pub async fn send_file(
@@ -18,6 +20,9 @@ pub async fn send_file(
     pace: &mut Pace,
     range: FileRange,
 ) -> Result<(), SendError> {
+    if !request.location().settings.transmission.sendfile {
+        return copy_file(stream, timer, request, pace, range).await;
+    }
     let most = request.location().settings.transmission.sendfile_max_chunk;
     let most = if most == 0 {
         MAX_SENDFILE
@@ -61,6 +66,52 @@ pub async fn send_file(
     }
     Ok(())
 }
+
+/// Sends a piece of a file through memory, where `sendfile` is off.
+async fn copy_file(
+    stream: &Stream,
+    timer: &mut Timer,
+    request: &Request,
+    pace: &mut Pace,
+    range: FileRange,
+) -> Result<(), SendError> {
+    let end = range.offset + range.length;
+    let mut offset = range.offset;
+    while offset < end {
+        let mut buffer = vec![0; (end - offset).min(COPY_SIZE) as usize];
+        let read = match sys::io::pread_cached(&range.file.fd, &mut buffer, offset)? {
+            Cached::Read(read) => read,
+            Cached::Cold => {
+                let file = range.file.fd.try_clone()?;
+                let read = tokio::task::spawn_blocking(move || {
+                    let read = sys::io::pread(&file, &mut buffer, offset)?;
+                    Ok::<_, io::Error>((buffer, read))
+                });
+                let (filled, read) = read.await.map_err(|_| SendError::Truncated)??;
+                buffer = filled;
+                read
+            }
+        };
+        if read == 0 {
+            complaints::truncated(request, &range.file, offset);
+            return Err(SendError::Truncated);
+        }
+        buffer.truncate(read);
+        offset += read as u64;
+        write_all(
+            stream,
+            timer,
+            request,
+            pace,
+            [Bytes::from(buffer), Bytes::new()],
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+/// Bytes that are copied at a time.
+const COPY_SIZE: u64 = 128 * 1024;
 
 /// Whether the piece's first and last byte are in memory, so that sendfile will not wait for a disk.
 pub fn readable_at_once(range: &FileRange) -> bool {
