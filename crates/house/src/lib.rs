@@ -90,6 +90,14 @@ mod tests {
             ),
             1
         );
+        assert_eq!(
+            about(
+                rule,
+                "crates/server/src/limit/a.rs",
+                "use crate::config::build::Build; use crate::config::directives::TABLES;"
+            ),
+            1
+        );
         assert_eq!(about(rule, "crates/server/src/brandnew/a.rs", ""), 1);
         assert_eq!(
             about(

@@ -8,7 +8,6 @@ use crate::http::file::Entry;
 use crate::http::response::LastModified;
 use crate::http::{Interrupt, Phase, Request, Response};
 use crate::log::error::{Level, write_request};
-use crate::pipeline::redirect;
 use crate::variables::Template;
 use bytes::Bytes;
 use conf::Directive;
@@ -257,9 +256,7 @@ pub async fn respond(request: &mut Request) -> Phase<Option<Response>> {
             }
             Ok(Some(file_response(request, &entry)))
         }
-        Lookup::Directory => Err(Interrupt::Respond(Box::new(redirect::to_directory(
-            request,
-        )))),
+        Lookup::Directory => Err(Interrupt::Respond(Box::new(with_slash(request)))),
         Lookup::Failed(failure) => Err(failed(request, &path, &failure)),
         Lookup::Other => {
             write_request(
@@ -272,6 +269,21 @@ pub async fn respond(request: &mut Request) -> Phase<Option<Response>> {
             );
             Err(Interrupt::Status(404))
         }
+    }
+}
+
+/// The redirect from a directory's name to its path with a slash.
+fn with_slash(request: &Request) -> Response {
+    let mut location = Vec::with_capacity(request.uri.len() + request.args.len() + 2);
+    wire::uri::escape_into(&request.uri, wire::uri::Class::Uri, &mut location);
+    location.push(b'/');
+    if !request.args.is_empty() {
+        location.push(b'?');
+        location.extend_from_slice(&request.args);
+    }
+    Response {
+        location: Some(Bytes::from(location)),
+        ..Response::status(301)
     }
 }
 

@@ -51,22 +51,6 @@ crate::config::setting::settings! {
     msie_padding: bool = true,
 }
 
-/// nginx's redirect to a directory's path with a slash.
-#[must_use]
-pub fn to_directory(request: &Request) -> Response {
-    let mut location = Vec::with_capacity(request.uri.len() + request.args.len() + 2);
-    wire::uri::escape_into(&request.uri, wire::uri::Class::Uri, &mut location);
-    location.push(b'/');
-    if !request.args.is_empty() {
-        location.push(b'?');
-        location.extend_from_slice(&request.args);
-    }
-    Response {
-        location: Some(Bytes::from(location)),
-        ..Response::status(301)
-    }
-}
-
 /// Makes a Location of the server's own absolute, as its settings say. One that stays as it was given is a header like
 /// the others, and the first of them.
 pub fn apply(request: &Request, response: &mut Response) {
