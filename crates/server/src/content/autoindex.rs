@@ -141,7 +141,7 @@ fn callback(request: &Request, format: Format) -> Phase<Option<Vec<u8>>> {
     if !name.iter().all(valid) {
         write_request(
             request,
-            Level::Error,
+            Level::Info,
             format_args!(
                 "client sent invalid callback name: \"{}\"",
                 String::from_utf8_lossy(name)

@@ -46,8 +46,12 @@ pub fn apply(request: &Request, response: &mut Response) -> Phase {
             return Ok(());
         }
     }
-    let Some(whole) = response.body.as_part() else {
-        return Ok(());
+    let whole = match &response.body {
+        Body::Empty if size == 0 => Part::Memory(Bytes::new()),
+        body => match body.as_part() {
+            Some(part) => part,
+            None => return Ok(()),
+        },
     };
     let max_ranges = usize::try_from(settings.max_ranges).ok();
     let parts = match range::parse(value, size, max_ranges) {

@@ -47,7 +47,8 @@ impl Entry {
             identity,
             content,
             modified,
-            last_modified: Bytes::copy_from_slice(&date::format(modified)),
+            // HTTP has dates before 1970, nginx has not.
+            last_modified: Bytes::copy_from_slice(&date::format(modified.max(0))),
             etag: Bytes::from(etag::of_file(modified, identity.size)),
             checked_turn: Cell::new(checked.turn),
             checked_ms: Cell::new(checked.ms),

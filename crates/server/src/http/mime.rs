@@ -55,7 +55,8 @@ impl Settings {
 
     fn find(&self, path: &[u8]) -> &Bytes {
         let name = &path[memchr::memrchr(b'/', path).map_or(0, |slash| slash + 1)..];
-        let Some(dot) = memchr::memrchr(b'.', name) else {
+        // As in nginx the dot of a hidden file begins no extension.
+        let Some(dot) = memchr::memrchr(b'.', name).filter(|&dot| dot > 0) else {
             return &self.default_type;
         };
         let extension = &name[dot + 1..];

@@ -22,7 +22,7 @@ pub fn record(request: &Request, response: &Response, chunked: bool) {
             None => line("Content-Type", &[kind]),
         }
     }
-    if let Some(length) = response.content_length {
+    if let (false, Some(length)) = (chunked, response.content_length) {
         line("Content-Length", &[length.to_string().as_bytes()]);
     }
     if let Some(modified) = &response.last_modified

@@ -5,7 +5,8 @@ use super::date;
 
 /// nginx's tag of a file: modification time in seconds and size in bytes, both hexadecimal.
 pub fn of_file(mtime_seconds: i64, size: u64) -> String {
-    format!("\"{mtime_seconds:x}-{size:x}\"")
+    let sign = if mtime_seconds < 0 { "-" } else { "" };
+    format!("\"{sign}{:x}-{size:x}\"", mtime_seconds.unsigned_abs())
 }
 
 /// If-None-Match: `*`, or a tag that is the same but for weakness.
@@ -138,5 +139,6 @@ mod tests {
     #[test]
     fn file_tags() {
         assert_eq!(of_file(0x6b02_09f4, 90), "\"6b0209f4-5a\"");
+        assert_eq!(of_file(-86_400, 3), "\"-15180-3\"");
     }
 }

@@ -20,13 +20,13 @@ const UNIT: &[u8] = b"bytes=";
 const OFFSET_MAX: u64 = i64::MAX as u64;
 
 /// Reads `value` for a representation of `size` bytes. `max_ranges` is the directive's number: `None` is unlimited, and
-/// 0 switches ranges off. Ranges that together are longer than the representation give all of it. A representation
-/// without bytes has no parts.
+/// 0 switches ranges off. Ranges that together are longer than the representation give all of it, and so does one from
+/// the first byte of a representation without bytes.
 pub fn parse(value: &[u8], size: u64, max_ranges: Option<usize>) -> Wanted {
     let Some((unit, set)) = value.split_at_checked(UNIT.len()) else {
         return Wanted::Whole;
     };
-    if !unit.eq_ignore_ascii_case(UNIT) || set.is_empty() || size == 0 || max_ranges == Some(0) {
+    if !unit.eq_ignore_ascii_case(UNIT) || set.is_empty() || max_ranges == Some(0) {
         return Wanted::Whole;
     }
     let mut text = Text { rest: set };
@@ -42,6 +42,9 @@ pub fn parse(value: &[u8], size: u64, max_ranges: Option<usize>) -> Wanted {
             }
             total = total.saturating_add(range.end - range.start);
             parts.push(range);
+        } else if range.start == 0 {
+            // Only where there are no bytes at all does a range from the first one hold none.
+            return Wanted::Whole;
         }
         match text.next() {
             None => break,
@@ -84,7 +87,7 @@ impl Text<'_> {
         }
         let last = self.number()?;
         self.spaces();
-        Some(start..last.min(size - 1) + 1)
+        Some(start..last.saturating_add(1).min(size))
     }
 
     fn next(&mut self) -> Option<u8> {
@@ -223,7 +226,22 @@ mod tests {
             assert_eq!(shown(value, Some(2)), two, "{value}, at most 2");
         }
         assert_eq!(shown("bytes=0-1", Some(0)), "200");
-        assert_eq!(parse(b"bytes=0-", 0, None), Wanted::Whole);
+        for value in [
+            "bytes=0-",
+            "bytes=0-5",
+            "bytes=-5",
+            "bytes=-0",
+            "bytes=0-,5-",
+        ] {
+            assert_eq!(parse(value.as_bytes(), 0, None), Wanted::Whole, "{value}");
+        }
+        for value in ["bytes=5-", "bytes=5-9", "bytes=5-3", "bytes=1-"] {
+            assert_eq!(
+                parse(value.as_bytes(), 0, None),
+                Wanted::Unsatisfiable,
+                "{value}"
+            );
+        }
     }
 
     #[test]
