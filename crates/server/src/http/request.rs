@@ -165,6 +165,8 @@ pub struct Request {
     pub error_status: Option<u16>,
     /// Where a redirect leads whose page is being made.
     pub error_location: Option<Bytes>,
+    /// The body was found too large once: the page that says so is not refused for it again.
+    pub body_refused: bool,
     /// An `error_page` was applied.
     pub error_page_used: bool,
     /// Bytes of the request: head and body, `$request_length`.
@@ -214,6 +216,7 @@ impl Request {
             limit_rate: Cell::new(None),
             error_status: None,
             error_location: None,
+            body_refused: false,
             error_page_used: false,
             received: Cell::new(0),
             started_ms,
@@ -388,9 +391,9 @@ impl Request {
         memchr::memchr2(b'%', b'+', self.text(self.head.path)).is_some()
     }
 
-    /// Whether only the head of the response is sent.
+    /// Whether only the head of the response is sent; without a version there is none to send.
     #[must_use]
     pub fn is_head(&self) -> bool {
-        self.method == Method::Head
+        self.method == Method::Head && self.version != Version::Http09
     }
 }

@@ -143,6 +143,7 @@ pub fn settle(request: &mut Request, interrupt: Interrupt) -> Settled {
         Interrupt::Status(code) => (code, Response::status(code)),
     };
     request.error_status = Some(code);
+    keep_alive_after(request, code);
     let settings = request.location().settings.error_pages.clone();
     let is_cycle = request.uri_changes > MAX_URI_CHANGES;
     if is_cycle || request.error_page_used {
@@ -217,15 +218,18 @@ pub fn with_error_status(request: &mut Request, mut response: Response) -> Respo
 #[must_use]
 pub fn built_in(request: &mut Request, code: u16) -> Response {
     request.error_status = Some(code);
+    keep_alive_after(request, code);
     page(request, Response::status(code))
 }
 
-/// Fills in the built-in page of the response's status and does what nginx does on errors of the connection.
+/// After some errors the connection ends, whatever page the client gets.
+fn keep_alive_after(request: &mut Request, code: u16) {
+    request.keep_alive &= !matches!(code, 400 | 413 | 414 | 495..=497 | 500 | 501);
+}
+
+/// Fills in the built-in page of the response's status and leaves out what has no page.
 fn page(request: &mut Request, mut response: Response) -> Response {
     let code = response.status;
-    if matches!(code, 400 | 413 | 414 | 494..=497 | 500 | 501) {
-        request.keep_alive = false;
-    }
     response.skip_conditions = true;
     response.status = match code {
         494..=497 => 400,

@@ -137,7 +137,9 @@ fn enter_location(request: &mut Request) -> Phase {
     if let Some(length) = request.content_length
         && limit != 0
         && length > limit
+        && !request.body_refused
     {
+        request.body_refused = true;
         write_request(
             request,
             Level::Error,

@@ -29,7 +29,7 @@ impl Error {
     pub fn status(self) -> u16 {
         match self {
             Error::RequestLineTooLong => 414,
-            Error::HeaderTooLarge => 494,
+            Error::HeaderTooLarge | Error::TooManyHeaders => 494,
             Error::UnsupportedVersion => 505,
             Error::UnknownTransferEncoding => 501,
             Error::MethodNotAllowed => 405,
