@@ -11,7 +11,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::AsRawFd;
 use sys::errno::Errno;
-use wire::http1::{Error, Known};
+use wire::http1::{self, Error, Known};
 
 /// The client ended a connection on which it had no request under way.
 #[inline]
@@ -91,7 +91,7 @@ fn partial(request: &mut Request, listener: usize, message: fmt::Arguments<'_>) 
     error::write_request(
         request,
         Level::Info,
-        format_args!("{message} while {}", reading(in_line)),
+        format_args!("{message} while {}", reading(request, in_line)),
     );
 }
 
@@ -144,7 +144,7 @@ pub fn refused(request: &Request, error: Error) -> u16 {
         error::write_request(
             request,
             Level::Info,
-            format_args!("{words} while {}", reading(in_line)),
+            format_args!("{words} while {}", reading(request, in_line)),
         );
     };
     match error {
@@ -161,20 +161,18 @@ pub fn refused(request: &Request, error: Error) -> u16 {
             ));
         }
         Error::HeaderTooLarge => too_large(request, &write),
+        Error::InvalidHeaderLine => invalid_line(request, &write),
         Error::DuplicateHeader => duplicate(request, &write),
         error => write(format_args!("{error}")),
     }
     error.status()
 }
 
-/// One line that does not fit a buffer, or more lines than all buffers hold.
+/// A line that does not fit the buffers.
 fn too_large(request: &Request, write: &dyn Fn(fmt::Arguments<'_>)) {
-    let most = request.server().settings.request_head.large_buffers.1 as usize;
-    let mut lines = request.buffer.split(|&byte| byte == b'\n');
-    let Some(line) = lines.find(|line| line.len() >= most) else {
-        return write(format_args!("client sent too large request"));
-    };
-    let shown = String::from_utf8_lossy(&line[..most.min(LINE_SHOWN)]);
+    let start = request.text(request.head.refused);
+    let line = start.split(|&byte| byte == b'\n').next().unwrap_or(start);
+    let shown = String::from_utf8_lossy(&line[..line.len().min(LINE_SHOWN)]);
     write(format_args!(
         "client sent too long header line: \"{shown}...\""
     ));
@@ -183,15 +181,30 @@ fn too_large(request: &Request, write: &dyn Fn(fmt::Arguments<'_>)) {
 /// How much of a line that is too long the log shows.
 const LINE_SHOWN: usize = 1748;
 
+/// A line that has a byte where none of its kind may stand; it is the last one shown.
+fn invalid_line(request: &Request, write: &dyn Fn(fmt::Arguments<'_>)) {
+    let line = request.text(request.head.refused);
+    let Some((bad, before)) = line.split_last() else {
+        return write(format_args!("{}", Error::InvalidHeaderLine));
+    };
+    write(format_args!(
+        "{}: \"{}\\x{bad:02x}...\"",
+        Error::InvalidHeaderLine,
+        String::from_utf8_lossy(before)
+    ));
+}
+
 fn duplicate(request: &Request, write: &dyn Fn(fmt::Arguments<'_>)) {
-    let fields = request.head.fields.iter();
-    let mut hosts = fields.filter(|field| field.known == Known::Host);
-    let (Some(first), Some(second)) = (hosts.next(), hosts.next()) else {
+    let Some((first, second)) = http1::repeated(&request.head.fields) else {
         return write(format_args!("{}", Error::DuplicateHeader));
     };
     let text = |span| String::from_utf8_lossy(request.text(span)).into_owned();
+    let what = match second.known {
+        Known::Host => "host header",
+        _ => "header line",
+    };
     write(format_args!(
-        "client sent duplicate host header: \"{}: {}\", previous value: \"{}: {}\"",
+        "client sent duplicate {what}: \"{}: {}\", previous value: \"{}: {}\"",
         text(second.name),
         text(second.value),
         text(first.name),
@@ -199,9 +212,27 @@ fn duplicate(request: &Request, write: &dyn Fn(fmt::Arguments<'_>)) {
     ));
 }
 
-fn reading(in_line: bool) -> &'static str {
-    match in_line {
-        true => "reading client request line",
-        false => "reading client request headers",
+/// Lines that `ignore_invalid_headers` left out.
+#[cold]
+pub fn dropped(request: &Request) {
+    for &line in &request.head.dropped {
+        error::write_request(
+            request,
+            Level::Info,
+            format_args!(
+                "{}: \"{}\" while {}",
+                Error::InvalidHeaderLine,
+                String::from_utf8_lossy(request.text(line).trim_ascii_end()),
+                reading(request, false)
+            ),
+        );
+    }
+}
+
+fn reading(request: &Request, in_line: bool) -> &'static str {
+    match (in_line, request.pipelined) {
+        (true, false) => "reading client request line",
+        (true, true) => "reading client pipelined request line",
+        (false, _) => "reading client request headers",
     }
 }

@@ -16,6 +16,7 @@ use crate::http::request::{Buffers, Connection, Incoming};
 use crate::http::{Request, Response, thread};
 use crate::listen::accept::{Place, Shared};
 use crate::log;
+use crate::log::error::Level;
 use crate::pipeline::{self, hot};
 use std::cell::RefCell;
 use std::io;
@@ -164,6 +165,10 @@ impl Http1 {
                         request.pipelined = pipelined;
                         self.answer_at_once(request)
                     }
+                    HeadRead::Refused(mut request, error) => {
+                        request.pipelined = pipelined;
+                        self.give_up(HeadRead::Refused(request, error), first)
+                    }
                     HeadRead::Stale => continue,
                     read => self.give_up(read, first),
                 };
@@ -288,6 +293,7 @@ impl Http1 {
         let response = response?;
         let refused = response.status >= 300;
         if let Err(error) = request_body::discard_pending(self, request) {
+            log::error::write_request(request, Level::Error, format_args!("{error}"));
             request.keep_alive = false;
             request.incoming = Incoming::Done;
             if !refused {

@@ -118,9 +118,9 @@ pub fn limits(settings: &Settings) -> Limits {
 /// status to refuse it with; the request has a server and location then, too.
 pub fn prepare(request: &mut Request, listener: usize) -> Result<(), u16> {
     choose_default_server(request, listener);
-    read_target(request).map_err(|error| complaints::refused(request, error))?;
     request.version = request.head.version;
     request.method = request.head.method;
+    read_target(request).map_err(|error| complaints::refused(request, error))?;
     let host = http1::check(&request.head, &request.buffer)
         .map_err(|error| complaints::refused(request, error))?;
     if let Some(host) = host {
@@ -128,6 +128,9 @@ pub fn prepare(request: &mut Request, listener: usize) -> Result<(), u16> {
         request.host_port = host.port;
     }
     choose_server(request, listener);
+    if !request.head.dropped.is_empty() {
+        complaints::dropped(request);
+    }
     match body::request_framing(&request.head.fields, &request.buffer, request.version) {
         Ok(Framing::None | Framing::UntilClose) => {}
         Ok(Framing::Length(length)) => {
@@ -149,6 +152,7 @@ pub fn prepare(request: &mut Request, listener: usize) -> Result<(), u16> {
 /// Gives a request whose head could not be read the address's default server, and the path if that much was read.
 pub fn prepare_refused(request: &mut Request, listener: usize) {
     choose_default_server(request, listener);
+    request.method = request.head.method;
     // The request is refused for another reason already.
     let _ = read_target(request);
 }
@@ -167,6 +171,8 @@ fn choose_default_server(request: &mut Request, listener: usize) {
 fn read_target(request: &mut Request) -> Result<(), http1::Error> {
     let merge = request.server().settings.request_head.merge_slashes;
     let raw = request.head.path.of(&request.buffer);
+    request.uri.clear();
+    request.args.clear();
     if request.head.needs_normalising {
         let path = uri::normalise(raw, merge).map_err(|_| http1::Error::InvalidRequestLine)?;
         request.uri.extend_from_slice(&path);
@@ -192,9 +198,12 @@ fn choose_server(request: &mut Request, listener: usize) {
 /// nginx's rules: HTTP/1.1 keeps the connection unless told otherwise, HTTP/1.0 only when asked.
 fn wants_keep_alive(request: &Request) -> bool {
     let (mut close, mut keep) = (false, false);
-    if let Some(value) = request.field(Known::Connection) {
-        close = contains_token(value, b"close");
-        keep = contains_token(value, b"keep-alive");
+    for field in &request.head.fields {
+        if field.known == Known::Connection {
+            let value = request.text(field.value);
+            close |= contains_token(value, b"close");
+            keep |= contains_token(value, b"keep-alive");
+        }
     }
     match request.version {
         Version::Http11 => !close,

@@ -1,6 +1,6 @@
 //! What nginx checks once a request head is whole: the host, fields that may stand only once, refused methods.
 
-use super::field::Known;
+use super::field::{Field, Known};
 use super::request::Head;
 use super::{Error, Version};
 use crate::uri::{self, Host};
@@ -18,6 +18,18 @@ fn is_unique(known: Known) -> bool {
             | Known::Expect
             | Known::Authorization
     )
+}
+
+/// The first two fields of one name that may stand only once.
+pub fn repeated(fields: &[Field]) -> Option<(&Field, &Field)> {
+    fields.iter().enumerate().find_map(|(at, second)| {
+        let once = is_unique(second.known)
+            || matches!(second.known, Known::ContentLength | Known::TransferEncoding);
+        let first = fields[..at]
+            .iter()
+            .find(|field| once && field.known == second.known)?;
+        Some((first, second))
+    })
 }
 
 /// Checks a whole head and gives the host it is for: that of the absolute URI, else that of the Host field, else `None`.

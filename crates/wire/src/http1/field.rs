@@ -1,7 +1,6 @@
 //! One header line (RFC 9112, 5) as nginx reads it, and the table of names the server acts on.
 //! A field is two spans into the caller's buffer: nothing is copied or allocated for it.
 
-use super::Error;
 use memchr::memchr2;
 
 /// A range of bytes in the buffer a head was parsed from, as 32-bit offsets.
@@ -82,6 +81,16 @@ static NAME_CLASS: [u8; 256] = {
     table
 };
 
+/// What became of a header line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    Kept,
+    /// Left out, for its name.
+    Dropped,
+    /// The request is refused, for the byte at this offset of the line.
+    Refused(usize),
+}
+
 /// Reads one header line (its end removed) that starts at offset `base` of the caller's buffer and adds it to `fields`,
 /// unless the rules drop it. A line without a colon is a name with an empty value, as in nginx.
 pub(super) fn read_line(
@@ -89,7 +98,7 @@ pub(super) fn read_line(
     base: usize,
     rules: NameRules,
     fields: &mut Vec<Field>,
-) -> Result<(), Error> {
+) -> Line {
     let mut seen = USUAL;
     let mut name_end = 0;
     while let Some(&b) = line.get(name_end) {
@@ -102,16 +111,16 @@ pub(super) fn read_line(
     }
     // Only a colon or the line's end may follow a name.
     if name_end == 0 || line.get(name_end).is_some_and(|b| *b != b':') {
-        return Err(Error::InvalidHeaderLine);
+        return Line::Refused(name_end);
     }
     let unusual = seen & UNUSUAL != 0 || (seen & UNDERSCORE != 0 && !rules.underscores_in_headers);
     let mut start = (name_end + 1).min(line.len());
     let mut end = line.len();
-    if memchr2(b'\r', 0, &line[start..]).is_some() {
-        return Err(Error::InvalidHeaderLine);
+    if let Some(bad) = memchr2(b'\r', 0, &line[start..]) {
+        return Line::Refused(start + bad);
     }
     if unusual && rules.ignore_invalid_headers {
-        return Ok(());
+        return Line::Dropped;
     }
     // Spaces only: nginx leaves tabs in the value.
     while start < end && line[start] == b' ' {
@@ -125,7 +134,7 @@ pub(super) fn read_line(
         value: Span::new(base + start, base + end),
         known: Known::from_name(&line[..name_end]),
     });
-    Ok(())
+    Line::Kept
 }
 
 macro_rules! known_fields {
@@ -297,10 +306,14 @@ mod tests {
 
     type NameAndValue<'a> = (&'a [u8], &'a [u8]);
 
-    /// `Ok(None)` is a dropped line.
-    fn read(line: &[u8], rules: NameRules) -> Result<Option<NameAndValue<'_>>, Error> {
+    /// `Ok(None)` is a dropped line, an error the offset of the byte that the line is refused for.
+    fn read(line: &[u8], rules: NameRules) -> Result<Option<NameAndValue<'_>>, usize> {
         let mut fields = Vec::new();
-        read_line(line, 0, rules, &mut fields)?;
+        match read_line(line, 0, rules, &mut fields) {
+            Line::Refused(at) => return Err(at),
+            Line::Dropped => assert_eq!(fields, []),
+            Line::Kept => assert_eq!(fields.len(), 1),
+        }
         Ok(fields.first().map(|f| (f.name.of(line), f.value.of(line))))
     }
 
@@ -345,26 +358,26 @@ mod tests {
         ] {
             assert_eq!(read(line.as_bytes(), RULES), Ok(None), "{line}");
         }
-        for line in [
-            &b"X : v"[..],
-            b" X: v",
-            b"\tfold",
-            b": v",
-            b"",
-            b"X\x01: v",
-            b"X\x7f: v",
-            b"X\0: v",
-            b"X Y: v",
-            b"X\tY: v",
-            b"X\r: v",
-            b"\rX: v",
-            b"X: a\rb",
-            b"X:\rb",
-            b"X: a\0b",
-            b"X: v\0",
-            b"X.Y: v\0",
+        for (line, at) in [
+            (&b"X : v"[..], 1),
+            (b" X: v", 0),
+            (b"\tfold", 0),
+            (b": v", 0),
+            (b"", 0),
+            (b"X\x01: v", 1),
+            (b"X\x7f: v", 1),
+            (b"X\0: v", 1),
+            (b"X Y: v", 1),
+            (b"X\tY: v", 1),
+            (b"X\r: v", 1),
+            (b"\rX: v", 0),
+            (b"X: a\rb", 4),
+            (b"X:\rb", 2),
+            (b"X: a\0b", 4),
+            (b"X: v\0", 4),
+            (b"X.Y: v\0", 6),
         ] {
-            assert_eq!(read(line, RULES), Err(Error::InvalidHeaderLine), "{line:?}");
+            assert_eq!(read(line, RULES), Err(at), "{line:?}");
         }
     }
 

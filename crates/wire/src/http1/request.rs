@@ -1,7 +1,7 @@
 //! The request head parser (RFC 9112, 2-5), with nginx's tolerance and its limits. Step 2 of a request's path.
 //! The caller keeps one growing buffer and calls again when it has more bytes; every complete line is read once.
 
-use super::field::{self, Field, Known, NameRules, Span};
+use super::field::{self, Field, Known, Line, NameRules, Span};
 use super::method::is_method_byte;
 use super::{Error, Method, Version};
 use crate::uri;
@@ -65,6 +65,10 @@ pub struct Head {
     pub request_line: Span,
     /// In the order sent.
     pub fields: Vec<Field>,
+    /// The lines that `ignore_invalid_headers` left out.
+    pub dropped: Vec<Span>,
+    /// The header line that the head was refused for, up to the byte that is wrong or as far as it fits a buffer.
+    pub refused: Span,
 }
 
 impl Head {
@@ -163,8 +167,14 @@ impl Parser {
         };
         while self.state == State::Fields {
             let start = self.line_start;
-            let Some(line) = self.next_line(buf, limits, Error::HeaderTooLarge)? else {
-                return Ok(None);
+            let line = match self.next_line(buf, limits, Error::HeaderTooLarge) {
+                Ok(Some(line)) => line,
+                Ok(None) => return Ok(None),
+                Err(error) => {
+                    let end = buf.len().min(start + limits.large_buffer);
+                    self.head.refused = Span::new(start, end);
+                    return Err(error);
+                }
             };
             if line.is_empty() {
                 self.state = State::Done;
@@ -174,7 +184,14 @@ impl Parser {
             if self.lines > limits.max_headers {
                 return Err(Error::TooManyHeaders);
             }
-            field::read_line(line, start, rules, &mut self.head.fields)?;
+            match field::read_line(line, start, rules, &mut self.head.fields) {
+                Line::Kept => {}
+                Line::Dropped => self.head.dropped.push(Span::new(start, start + line.len())),
+                Line::Refused(at) => {
+                    self.head.refused = Span::new(start, start + at + 1);
+                    return Err(Error::InvalidHeaderLine);
+                }
+            }
         }
         Ok(Some(self.line_start))
     }

@@ -2,7 +2,7 @@
 //! upstream gave them; only bytes that would make two readings possible are refused.
 
 use super::Version;
-use super::field::{self, Field, Known, NameRules, Span};
+use super::field::{self, Field, Known, Line, NameRules, Span};
 use memchr::{memchr, memchr2};
 
 /// Why a response head was refused; the client sees 502.
@@ -122,8 +122,10 @@ impl Parser {
             } else if line.is_empty() {
                 return Ok(Some(self.line_start));
             } else {
-                field::read_line(line, start, RULES, &mut self.head.fields)
-                    .map_err(|_| Error::InvalidHeaderLine)?;
+                let read = field::read_line(line, start, RULES, &mut self.head.fields);
+                if matches!(read, Line::Refused(_)) {
+                    return Err(Error::InvalidHeaderLine);
+                }
             }
         }
     }
