@@ -43,11 +43,13 @@ fn run_nginx(switches: Switches) -> ExitCode {
     let error_log = switches
         .error_log
         .unwrap_or_else(|| defaults::ERROR_LOG.into());
-    let target = match error_log.to_str() {
-        Some("stderr" | "") => ErrorTarget::Stderr,
-        _ => ErrorTarget::File(prefix.join(&error_log)),
+    let (target, error_log) = match error_log.to_str() {
+        Some("stderr" | "") => (ErrorTarget::Stderr, "stderr".into()),
+        _ => {
+            let path = prefix.join(error_log);
+            (ErrorTarget::File(path.clone()), path)
+        }
     };
-    let error_log = prefix.join(error_log);
     let paths = Paths {
         prefix,
         conf_prefix,

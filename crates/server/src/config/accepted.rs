@@ -189,7 +189,7 @@ pub fn check_pool_size(size: u64) -> Outcome {
 
 fn one_of(build: &mut Build<'_>, directive: &Directive, words: [&[u8]; 2]) -> Outcome {
     once(build, directive)?;
-    match words.contains(&&directive.args[0][..]) {
+    match words.contains(&&directive.args[0].to_ascii_lowercase()[..]) {
         true => Ok(()),
         false => Err(format!("invalid value \"{}\"", directive.args[0]).into()),
     }
@@ -275,7 +275,8 @@ fn thread_pool(build: &mut Build<'_>, directive: &Directive) -> Outcome {
 fn aio(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     once(build, directive)?;
     match &directive.args[0][..] {
-        b"on" | b"off" | b"threads" => Ok(()),
+        b"off" | b"threads" => Ok(()),
+        b"on" => Err("\"aio on\" is unsupported on this platform".into()),
         word => {
             let name = word.strip_prefix(b"threads=").ok_or("invalid value")?;
             if name.contains(&b'$') {

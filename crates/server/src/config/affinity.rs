@@ -75,7 +75,8 @@ fn mask(text: &[u8]) -> Result<Vec<usize>, Complaint> {
             format!("\"worker_cpu_affinity\" supports up to {PROCESSORS_MAX} CPUs only").into(),
         );
     }
-    let wrong = text.iter().find(|byte| !matches!(byte, b'0' | b'1' | b' '));
+    let mut digits = text.iter().rev();
+    let wrong = digits.find(|byte| !matches!(byte, b'0' | b'1' | b' '));
     if let Some(&wrong) = wrong {
         return Err(format!(
             "invalid character \"{}\" in \"worker_cpu_affinity\"",

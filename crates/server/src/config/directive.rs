@@ -122,7 +122,9 @@ pub fn keyword<T: Copy>(
 ) -> Outcome {
     let setting = setting.vacant()?;
     let written: &[u8] = &directive.args[0];
-    match words.iter().find(|(word, _)| word.as_bytes() == written) {
+    // As nginx, which compares words of such sets without regard to case.
+    let same = |word: &str| word.as_bytes().eq_ignore_ascii_case(written);
+    match words.iter().find(|(word, _)| same(word)) {
         Some((_, value)) => setting.set(*value),
         None => Err(format!("invalid value \"{}\"", directive.args[0]).into()),
     }

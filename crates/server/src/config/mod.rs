@@ -86,17 +86,16 @@ impl Failure {
 
 /// Reads nginx.conf (and the text of `-g`) through `source`. Opens nothing.
 pub fn load(source: &dyn Source, paths: &Paths, globals: &[u8]) -> (Loaded, Tree) {
-    let tree = conf::parse(source, &paths.conf_file, &paths.conf_prefix);
-    let loaded = read(source, paths, globals, &tree);
+    let globals = conf::parse_command_line(source, globals, &paths.conf_prefix);
+    let mut tree = conf::parse(source, &paths.conf_file, &paths.conf_prefix);
+    let loaded = read(source, paths, &globals, &tree);
+    tree.files.splice(..0, globals.files);
     (loaded, tree)
 }
 
-fn read(source: &dyn Source, paths: &Paths, globals: &[u8], tree: &Tree) -> Loaded {
+fn read(source: &dyn Source, paths: &Paths, globals: &Tree, tree: &Tree) -> Loaded {
     let mut build = build::Build::new(source, paths);
-    let globals = match globals {
-        [] => Ok(()),
-        globals => build.read_block(&conf::parse_text(globals)),
-    };
+    let globals = build.read_block(&globals.root);
     match globals.and_then(|()| build.read_block(&tree.root)) {
         Ok(()) => resolve::resolve(build),
         Err(error) => Err(Failure::while_reading(error, build.warnings)),

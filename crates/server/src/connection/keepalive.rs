@@ -139,8 +139,11 @@ fn keepalive_disable(
     directive: &Directive,
 ) -> Outcome {
     let mut disable = Disable::default();
-    for word in &directive.args {
-        match &word[..] {
+    for (index, word) in directive.args.iter().enumerate() {
+        if directive.args[..index].contains(word) {
+            build.warn(directive, format!("duplicate value \"{word}\""));
+        }
+        match &word.to_ascii_lowercase()[..] {
             b"none" => {}
             b"msie6" => disable.msie6 = true,
             b"safari" => disable.safari = true,

@@ -2,7 +2,7 @@
 
 use super::file_cache::failure::libc_errno;
 use super::file_cache::{self, Failure};
-use super::static_files::{PathBuffer, log_failure};
+use super::static_files::{PathBuffer, check_alias, log_failure};
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HSL, Outcome, Set, row};
 use crate::http::interrupt::Target;
@@ -53,6 +53,7 @@ pub fn respond(request: &Request) -> Phase {
     {
         return Ok(());
     }
+    check_alias(request)?;
     let mut path = PathBuffer::mapped(request);
     let directory = path.len();
     let mut directory_exists = false;

@@ -196,6 +196,30 @@ pub fn map_path(request: &Request, uri: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Whether `alias` has no file for the path, since a rewrite with `break` changed it in this location. nginx fails then,
+/// even where the new path is one of the location's.
+#[must_use]
+pub fn alias_is_lost(request: &Request) -> bool {
+    request.rewritten_in_place
+        && request.location().settings.static_files.root.replaces != Replaces::Nothing
+}
+
+/// Ends a request whose path `alias` cannot map.
+pub fn check_alias(request: &Request) -> Phase {
+    if !alias_is_lost(request) {
+        return Ok(());
+    }
+    write_request(
+        request,
+        Level::Alert,
+        format_args!(
+            "\"alias\" cannot be used in location \"{}\" where URI was rewritten",
+            String::from_utf8_lossy(&request.location().name)
+        ),
+    );
+    Err(Interrupt::Status(500))
+}
+
 thread_local! {
     static PATH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
@@ -248,6 +272,7 @@ pub async fn respond(request: &mut Request) -> Phase<Option<Response>> {
     if request.uri.last() == Some(&b'/') {
         return Ok(None);
     }
+    check_alias(request)?;
     let path = PathBuffer::mapped(request);
     match file_cache::lookup(request, &path).await {
         Lookup::File(entry) => {

@@ -44,14 +44,20 @@ crate::config::setting::settings! {
 fn disable_symlinks(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     let (mut refuse, mut from) = (None, None);
     for word in &directive.args {
-        match &word[..] {
-            b"off" => refuse = Some(None),
-            b"on" => refuse = Some(Some(Refuse::All)),
-            b"if_not_owner" => refuse = Some(Some(Refuse::OfOthers)),
-            other => match other.strip_prefix(b"from=") {
-                Some(text) => from = Some(Template::compile(text, &mut build.variables)?),
-                None => return Err(format!("invalid parameter \"{word}\"").into()),
-            },
+        let mode = match &word[..] {
+            b"off" => None,
+            b"on" => Some(Refuse::All),
+            b"if_not_owner" => Some(Refuse::OfOthers),
+            other => {
+                let text = other.strip_prefix(b"from=");
+                let text = text.ok_or_else(|| format!("invalid parameter \"{word}\""))?;
+                from = Some(Template::compile(text, &mut build.variables)?);
+                continue;
+            }
+        };
+        if refuse.replace(mode).is_some() {
+            let (first, second) = (&directive.args[0], &directive.args[1]);
+            return Err(format!("duplicate parameters \"{first} {second}\"").into());
         }
     }
     let guard = match (refuse, from) {

@@ -2,7 +2,7 @@
 
 use super::file_cache::failure::libc_errno;
 use super::file_cache::{self, Kind};
-use super::static_files::{PathBuffer, Replaces, append_root, log_failure};
+use super::static_files::{PathBuffer, Replaces, append_root, check_alias, log_failure};
 use crate::config::build::Build;
 use crate::config::directive::{Arity, Outcome, SL, Set, row};
 use crate::config::setting::Setting;
@@ -111,6 +111,7 @@ pub fn check(request: &mut Request) -> Phase {
         return Ok(());
     };
     let settings = Arc::clone(settings);
+    check_alias(request)?;
     let replaces = request.location().settings.static_files.root.replaces;
     let mut path = PathBuffer::empty();
     append_root(request, &mut path);

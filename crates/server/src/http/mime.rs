@@ -89,6 +89,10 @@ fn types(build: &mut Build<'_>, directive: &Directive) -> Outcome {
                 return Err(crate::config::setting::Complaint::bare(error.to_string()));
             }
         };
+        if line.block.is_some() {
+            let error = line.error("unexpected \"{\"");
+            return Err(crate::config::setting::Complaint::bare(error.to_string()));
+        }
         for extension in &line.args {
             let extension: Box<[u8]> = extension.to_ascii_lowercase().into();
             let kind = Bytes::copy_from_slice(&line.name);

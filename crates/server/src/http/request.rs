@@ -146,6 +146,8 @@ pub struct Request {
     pub uri_changed: bool,
     /// `try_files` found the path below a regex location's alias, so that the two together name the file.
     pub uri_follows_alias: bool,
+    /// A rewrite changed the path and `break` kept the location: the path need not be one of the location's.
+    pub rewritten_in_place: bool,
     pub captures: RefCell<Captures>,
     pub slots: RefCell<Vec<Slot>>,
     pub body: RequestBody,
@@ -204,6 +206,7 @@ impl Request {
             uri_changes: 0,
             uri_changed: false,
             uri_follows_alias: false,
+            rewritten_in_place: false,
             captures: RefCell::new(buffers.captures),
             slots: RefCell::new(buffers.slots),
             body: RequestBody::Unread,

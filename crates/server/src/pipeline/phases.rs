@@ -153,6 +153,7 @@ fn enter_location(request: &mut Request) -> Phase {
 /// Moves the request to the target of an internal redirect.
 fn redirect(request: &mut Request, target: Target) -> Phase<Start> {
     request.uri_follows_alias = false;
+    request.rewritten_in_place = false;
     match target {
         Target::Uri { path, args } => {
             let uri = String::from_utf8_lossy(&path);

@@ -1,14 +1,17 @@
 //! The file with the master's process number.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::journal::{Journal, open_failed};
 
 /// Writes the own number.
 pub fn write(path: &Path) -> Result<(), String> {
-    let mut file = File::create(path).map_err(|error| open_failed(path, &error))?;
+    let mut options = options();
+    let opened = options.truncate(true).open(path);
+    let mut file = opened.map_err(|error| open_failed(path, &error))?;
     writeln!(file, "{}", sys::process::own_pid()).map_err(|error| {
         let reason = sys::errno::Errno(&error);
         format!("write() to \"{}\" failed ({reason})", path.display())
@@ -17,9 +20,15 @@ pub fn write(path: &Path) -> Result<(), String> {
 
 /// For `-t`: whether it could be written. An empty file stays behind where there was none, as with nginx.
 pub fn probe(path: &Path) -> Result<(), String> {
-    let mut options = File::options();
-    let opened = options.write(true).create(true).truncate(false).open(path);
+    let opened = options().truncate(false).open(path);
     opened.map(drop).map_err(|error| open_failed(path, &error))
+}
+
+/// A daemon has no umask: the rights are said here.
+fn options() -> OpenOptions {
+    let mut options = File::options();
+    options.write(true).create(true).mode(0o644);
+    options
 }
 
 pub fn remove(path: &Path, journal: &Journal) {

@@ -194,7 +194,7 @@ impl Run {
             Statement::Set(target, value) => self.set(request, target, value),
             Statement::Return(answer) => return Err(respond(request, answer)),
             Statement::Break => {
-                self.uri_changed = false;
+                request.rewritten_in_place |= std::mem::take(&mut self.uri_changed);
                 return Ok(Step::Stop);
             }
         }

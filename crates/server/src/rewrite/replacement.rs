@@ -127,6 +127,7 @@ impl Run {
         }
         self.escape = false;
         self.uri_changed = rewrite.flag != Flag::Break;
+        request.rewritten_in_place |= rewrite.flag == Flag::Break;
         request.uri_changed = true;
         request.uri = uri;
         if self.log {

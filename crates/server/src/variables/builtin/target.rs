@@ -31,6 +31,9 @@ pub const FIXED: &[Fixed] = &[
         append(Some(&request.server().name), out)
     }),
     ("request_filename", |request, out| {
+        if static_files::alias_is_lost(request) {
+            return false;
+        }
         static_files::map_path(request, &request.uri, out);
         true
     }),
