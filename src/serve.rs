@@ -19,7 +19,6 @@ impl Directory {
             let reason = conf::os_error(&error);
             format!("cannot serve \"{}\" {reason}", directory.display())
         };
-        // Relative names in the configuration start here, so the directory's name needs no quoting.
         let prefix = directory.canonicalize().map_err(failed)?;
         std::fs::read_dir(&prefix).map_err(failed)?;
         let pid = std::env::temp_dir().join(format!("gannet-serve-{}.pid", std::process::id()));
@@ -29,7 +28,9 @@ impl Directory {
             error_log: PathBuf::from(defaults::ERROR_LOG),
             prefix,
         };
-        let configuration = configuration(listen, &pid)?;
+        // Relative names in the configuration start at the prefix, so a strange name need not be written.
+        let root = plain(&paths.prefix).unwrap_or(".");
+        let configuration = configuration(listen, root, &pid)?;
         let site = Site {
             paths,
             globals: Vec::new(),
@@ -46,9 +47,8 @@ impl Directory {
 }
 
 /// One file tree, with listings, watched by one person at a terminal.
-fn configuration(listen: &str, pid: &Path) -> Result<String, String> {
-    let pid = pid.to_str().filter(|path| !path.contains(['"', '\\', '$']));
-    let pid = pid.ok_or("the temporary directory has an impossible name")?;
+fn configuration(listen: &str, root: &str, pid: &Path) -> Result<String, String> {
+    let pid = plain(pid).ok_or("the temporary directory has an impossible name")?;
     Ok(format!(
         "daemon off;
 worker_processes auto;
@@ -62,7 +62,7 @@ http {{
 {TYPES}    }}
     server {{
         listen {listen};
-        root .;
+        root \"{root}\";
         autoindex on;
     }}
 }}
@@ -70,28 +70,61 @@ http {{
     ))
 }
 
-/// What browsers need to be told.
-const TYPES: &str = "        text/html html htm;
+/// A path that can stand between quotes as it is.
+fn plain(path: &Path) -> Option<&str> {
+    path.to_str()
+        .filter(|path| !path.contains(['"', '\\', '$']))
+}
+
+/// What browsers need to be told, and what they can show as text.
+const TYPES: &str = "        text/html html htm shtml;
         text/css css;
-        text/plain txt md;
+        text/plain txt md log conf ini toml yaml yml sh;
+        text/csv csv;
         text/javascript js mjs;
         text/xml xml;
+        text/vtt vtt;
+        text/calendar ics;
+        application/atom+xml atom;
+        application/epub+zip epub;
+        application/gzip gz tgz;
         application/json json map;
-        application/wasm wasm;
+        application/manifest+json webmanifest;
         application/pdf pdf;
+        application/rss+xml rss;
+        application/wasm wasm;
+        application/x-7z-compressed 7z;
+        application/x-tar tar;
+        application/xhtml+xml xhtml;
         application/zip zip;
+        image/apng apng;
         image/avif avif;
+        image/bmp bmp;
         image/gif gif;
+        image/heic heic;
         image/jpeg jpeg jpg;
+        image/jxl jxl;
         image/png png;
         image/svg+xml svg;
+        image/tiff tif tiff;
         image/webp webp;
         image/x-icon ico;
+        font/otf otf;
+        font/ttf ttf;
         font/woff woff;
         font/woff2 woff2;
+        audio/aac aac;
+        audio/flac flac;
+        audio/midi mid midi;
+        audio/mp4 m4a;
         audio/mpeg mp3;
-        audio/ogg ogg;
-        video/mp4 mp4;
+        audio/ogg ogg oga opus;
+        audio/wav wav;
+        video/mp2t ts;
+        video/mp4 mp4 m4v;
+        video/mpeg mpeg mpg;
+        video/ogg ogv;
+        video/quicktime mov;
         video/webm webm;
 ";
 
@@ -142,5 +175,32 @@ impl conf::Source for Overlay<'_> {
 
     fn glob(&self, pattern: &Path) -> io::Result<Vec<PathBuf>> {
         self.source.glob(pattern)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_directory_can_be_served() {
+        let base = std::env::temp_dir().join(format!("gannet-serve-test-{}", std::process::id()));
+        for (name, root) in [
+            ("plain", "plain\";"),
+            ("with blank;{", "with blank;{\";"),
+            ("\"quoted\"", "\".\";"),
+            ("$x", "\".\";"),
+        ] {
+            let path = base.join(name);
+            std::fs::create_dir_all(&path).unwrap();
+            let directory = Directory::new(&path, "127.0.0.1:8080").unwrap();
+            let text = &directory.configuration;
+            assert!(text.contains(root), "{name}: {text}");
+            let loaded = directory.load(&conf::Disk);
+            assert!(loaded.is_ok(), "{name}");
+        }
+        std::fs::remove_dir_all(&base).unwrap();
+        let missing = Directory::new(&base, "127.0.0.1:8080").err().unwrap();
+        assert!(missing.ends_with("(2: No such file or directory)"));
     }
 }

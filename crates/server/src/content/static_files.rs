@@ -166,7 +166,11 @@ fn set_root(build: &mut Build<'_>, directive: &Directive, alias: bool) -> Outcom
         }
         _ => Replaces::Prefix(0),
     };
-    let path = Template::compile(&path, &mut build.variables)?;
+    // What stands before it is a name of the system's, which may have a dollar sign in it.
+    let path = match memchr::memchr(b'$', text) {
+        Some(_) => Template::compile(&path, &mut build.variables)?,
+        None => Template::literal(path),
+    };
     build.location().static_files.root.0 = Some(Root {
         path,
         replaces,
