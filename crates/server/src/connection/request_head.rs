@@ -121,13 +121,19 @@ pub fn prepare(request: &mut Request, listener: usize) -> Result<(), u16> {
     request.version = request.head.version;
     request.method = request.head.method;
     read_target(request).map_err(|error| complaints::refused(request, error))?;
-    let host = http1::check(&request.head, &request.buffer)
-        .map_err(|error| complaints::refused(request, error))?;
-    if let Some(host) = host {
-        request.host.extend_from_slice(&host.name);
-        request.host_port = host.port;
+    match http1::check(&request.head, &request.buffer) {
+        Ok(host) => {
+            if let Some(host) = host {
+                request.host.extend_from_slice(&host.name);
+                request.host_port = host.port;
+            }
+            choose_server(request, listener);
+        }
+        Err(error) => {
+            choose_server_of_refused(request, listener);
+            return Err(complaints::refused(request, error));
+        }
     }
-    choose_server(request, listener);
     if !request.head.dropped.is_empty() {
         complaints::dropped(request);
     }
@@ -149,12 +155,16 @@ pub fn prepare(request: &mut Request, listener: usize) -> Result<(), u16> {
     Ok(())
 }
 
-/// Gives a request whose head could not be read the address's default server, and the path if that much was read.
+/// Gives a request whose head could not be read the path if that much was read, and the server of its host if it came
+/// so far, otherwise the address's default server.
 pub fn prepare_refused(request: &mut Request, listener: usize) {
     choose_default_server(request, listener);
     request.method = request.head.method;
     // The request is refused for another reason already.
     let _ = read_target(request);
+    if !request.head.fields.is_empty() {
+        choose_server_of_refused(request, listener);
+    }
 }
 
 fn choose_default_server(request: &mut Request, listener: usize) {
@@ -183,6 +193,19 @@ fn read_target(request: &mut Request) -> Result<(), http1::Error> {
         request.args.extend_from_slice(args.of(&request.buffer));
     }
     Ok(())
+}
+
+/// The server of the host that was named, if it is one; its error pages apply.
+fn choose_server_of_refused(request: &mut Request, listener: usize) {
+    let Ok(host) = http1::named_host(&request.head, &request.buffer) else {
+        return;
+    };
+    request.host.clear();
+    if let Some(host) = host {
+        request.host.extend_from_slice(&host.name);
+        request.host_port = host.port;
+    }
+    choose_server(request, listener);
 }
 
 fn choose_server(request: &mut Request, listener: usize) {

@@ -13,7 +13,10 @@ use bytes::Bytes;
 use conf::Directive;
 use conf::table::Row;
 use std::cell::Cell;
+use std::ffi::OsStr;
 use std::ops::{Deref, DerefMut};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::rc::Rc;
 use wire::http1::Method;
 
@@ -285,7 +288,11 @@ pub async fn respond(request: &mut Request) -> Phase<Option<Response>> {
             }
             Ok(Some(file_response(request, &entry)))
         }
-        Lookup::Directory => Err(Interrupt::Respond(Box::new(with_slash(request)))),
+        // As in nginx only a directory that could be read has a path with a slash.
+        Lookup::Directory => match sys::file::open(Path::new(OsStr::from_bytes(&path))) {
+            Ok(_) => Err(Interrupt::Respond(Box::new(with_slash(request)))),
+            Err(error) => Err(failed(request, &path, &Failure::new("open()", &error))),
+        },
         Lookup::Failed(failure) => Err(failed(request, &path, &failure)),
         Lookup::Other => {
             write_request(

@@ -33,7 +33,7 @@ pub fn parse(value: &[u8], size: u64, max_ranges: Option<usize>) -> Wanted {
     let mut parts = Vec::new();
     let mut total: u64 = 0;
     loop {
-        let Some(range) = text.range(size) else {
+        let (Some(range), after @ (None | Some(b','))) = (text.range(size), text.next()) else {
             return Wanted::Unsatisfiable;
         };
         if range.start < range.end {
@@ -46,10 +46,8 @@ pub fn parse(value: &[u8], size: u64, max_ranges: Option<usize>) -> Wanted {
             // Only where there are no bytes at all does a range from the first one hold none.
             return Wanted::Whole;
         }
-        match text.next() {
-            None => break,
-            Some(b',') => {}
-            Some(_) => return Wanted::Unsatisfiable,
+        if after.is_none() {
+            break;
         }
     }
     if parts.is_empty() {
@@ -235,7 +233,13 @@ mod tests {
         ] {
             assert_eq!(parse(value.as_bytes(), 0, None), Wanted::Whole, "{value}");
         }
-        for value in ["bytes=5-", "bytes=5-9", "bytes=5-3", "bytes=1-"] {
+        for value in [
+            "bytes=5-",
+            "bytes=5-9",
+            "bytes=5-3",
+            "bytes=1-",
+            "bytes=0-1;x",
+        ] {
             assert_eq!(
                 parse(value.as_bytes(), 0, None),
                 Wanted::Unsatisfiable,

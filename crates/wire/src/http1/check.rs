@@ -32,6 +32,16 @@ pub fn repeated(fields: &[Field]) -> Option<(&Field, &Field)> {
     })
 }
 
+/// The host that a head names, wrong as the head may be otherwise: that of the absolute URI, or of the first Host field.
+pub fn named_host<'a>(head: &Head, buf: &'a [u8]) -> Result<Option<Host<'a>>, Error> {
+    let field = || head.value(Known::Host, buf);
+    head.authority
+        .map(|authority| authority.of(buf))
+        .or_else(field)
+        .map(|host| uri::validate_host(host).map_err(|_| Error::InvalidHost))
+        .transpose()
+}
+
 /// Checks a whole head and gives the host it is for: that of the absolute URI, else that of the Host field, else `None`.
 /// The body's framing is `body::request_framing`'s to judge.
 pub fn check<'a>(head: &Head, buf: &'a [u8]) -> Result<Option<Host<'a>>, Error> {

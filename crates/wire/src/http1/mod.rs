@@ -18,7 +18,7 @@ pub mod request;
 /// The parser of upstream response heads.
 pub mod response;
 
-pub use check::{check, repeated};
+pub use check::{check, named_host, repeated};
 pub use error::Error;
 pub use field::{Field, Known, Span};
 pub use method::Method;

@@ -24,16 +24,16 @@ pub const FIXED: &[Fixed] = &[
     ("limit_rate", limit_rate),
     // These names stand by themselves, so that a configuration may not define them.
     ("sent_http_content_type", |request, out| {
-        sent_field(request, b"content_type", out)
+        sent_first(request, b"content_type", out)
     }),
     ("sent_http_content_length", |request, out| {
-        sent_field(request, b"content_length", out)
+        sent_first(request, b"content_length", out)
     }),
     ("sent_http_location", |request, out| {
-        sent_field(request, b"location", out)
+        sent_first(request, b"location", out)
     }),
     ("sent_http_last_modified", |request, out| {
-        sent_field(request, b"last_modified", out)
+        sent_first(request, b"last_modified", out)
     }),
     ("sent_http_connection", |request, out| {
         let value: &[u8] = match (request.sent.status.get(), request.keep_alive) {
@@ -44,10 +44,10 @@ pub const FIXED: &[Fixed] = &[
         append(Some(value), out)
     }),
     ("sent_http_keep_alive", |request, out| {
-        sent_field(request, b"keep_alive", out)
+        sent_first(request, b"keep_alive", out)
     }),
     ("sent_http_transfer_encoding", |request, out| {
-        sent_field(request, b"transfer_encoding", out)
+        sent_first(request, b"transfer_encoding", out)
     }),
     ("sent_http_cache_control", |request, out| {
         sent_field(request, b"cache_control", out)
@@ -81,6 +81,14 @@ fn sent_field(request: &Request, suffix: &[u8], out: &mut Vec<u8>) -> bool {
         .filter(|(name, _)| names_field(name, suffix))
         .map(|(_, value)| value);
     append_joined(values, b", ", out)
+}
+
+/// The server's own field of a name, which comes before those that the configuration adds.
+fn sent_first(request: &Request, suffix: &[u8], out: &mut Vec<u8>) -> bool {
+    let fields = request.sent.fields.borrow();
+    let mut lines = sent::lines(&fields);
+    let first = lines.find(|(name, _)| names_field(name, suffix));
+    append(first.map(|(_, value)| value), out)
 }
 
 /// Three digits: the error's status where an error page is being made, else the response's, `009` for HTTP/0.9 before
