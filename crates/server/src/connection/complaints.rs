@@ -137,6 +137,7 @@ pub fn refused(request: &Request, error: Error) -> u16 {
         Error::InvalidMethod
             | Error::InvalidRequestLine
             | Error::InvalidHttp09Method
+            | Error::InvalidAuthority
             | Error::UnsupportedVersion
             | Error::RequestLineTooLong
     );

@@ -302,7 +302,10 @@ impl Request {
             return line;
         }
         let most = self.server().settings.request_head.large_buffers.1 as usize;
-        let buffer = &self.buffer[..self.buffer.len().min(most)];
+        let blank = |byte: &&u8| matches!(byte, b'\r' | b'\n');
+        let start = self.buffer.iter().take_while(blank).count();
+        let buffer = &self.buffer[start..];
+        let buffer = &buffer[..buffer.len().min(most)];
         &buffer[..memchr::memchr2(b'\r', b'\n', buffer).unwrap_or(buffer.len())]
     }
 

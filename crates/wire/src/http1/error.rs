@@ -14,6 +14,8 @@ pub enum Error {
     TooManyHeaders,
     DuplicateHeader,
     InvalidHost,
+    /// The host of an absolute URI.
+    InvalidAuthority,
     MissingHost,
     InvalidContentLength,
     /// Content-Length beside Transfer-Encoding: the classic of request smuggling.
@@ -50,6 +52,7 @@ impl Error {
             Error::TooManyHeaders => "client sent too many header lines",
             Error::DuplicateHeader => "client sent duplicate header line",
             Error::InvalidHost => "client sent invalid host",
+            Error::InvalidAuthority => "client sent invalid host in request line",
             Error::MissingHost => "client sent HTTP/1.1 request without \"Host\" header",
             Error::InvalidContentLength => "client sent invalid \"Content-Length\" header",
             Error::LengthWithTransferEncoding => {

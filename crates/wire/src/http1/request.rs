@@ -317,7 +317,10 @@ impl Head {
         let target_start = method_len + spaces(&line[method_len..]);
         let rest = &line[target_start..];
         let target_len = memchr(b' ', rest).unwrap_or(rest.len());
-        let parts = uri::split(&rest[..target_len]).map_err(|_| Error::InvalidRequestLine)?;
+        let parts = uri::split(&rest[..target_len]).map_err(|error| match error {
+            uri::UriError::BadHost => Error::InvalidAuthority,
+            _ => Error::InvalidRequestLine,
+        })?;
         self.read_target(&parts, base + target_start, target_len);
 
         let version_start = target_start + target_len + spaces(&rest[target_len..]);
