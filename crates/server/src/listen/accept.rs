@@ -262,6 +262,10 @@ pub async fn run(socket: OwnedFd, shared: Rc<Shared>) -> io::Result<()> {
     loop {
         let mut ready = listener.readable().await?;
         for taken in 0..ACCEPT_BATCH {
+            if taken > 0 && !sys::io::is_readable(&listener) {
+                ready.clear_ready();
+                break;
+            }
             match sys::socket::accept(&listener) {
                 Ok((socket, peer)) => {
                     if shared.thread.room().1 {
