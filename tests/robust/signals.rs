@@ -115,7 +115,7 @@ fn usr2_changes_the_binary_under_load() {
     });
     assert_eq!(read_pid(&site.file("pid.oldbin")), Some(old));
     wait_for("its worker", || children(new).first().copied());
-    served(&traffic);
+    traffic.wait_for(20);
     kill("WINCH", old);
     wait_for("the end of the old worker", || {
         children(old)
@@ -123,12 +123,12 @@ fn usr2_changes_the_binary_under_load() {
             .all(|child| *child == new)
             .then_some(())
     });
-    served(&traffic);
+    traffic.wait_for(20);
     kill("QUIT", old);
     wait_for("the end of the old master", || {
         (!is_running(old)).then_some(())
     });
-    served(&traffic);
+    traffic.wait_for(20);
     let (answered, failures) = traffic.stop();
     assert!(
         failures.is_empty(),
@@ -158,16 +158,8 @@ fn the_old_binary_serves_again_after_winch_and_hup() {
     let traffic = Traffic::start(site.port, "/small.txt", &[(Fresh, 1), (Kept, 1)], |text| {
         text == "small\n"
     });
-    served(&traffic);
+    traffic.wait_for(20);
     assert_eq!(traffic.stop().1, Vec::<String>::new());
     site.signal("TERM");
     wait_for("the end", || (!is_running(master)).then_some(()));
-}
-
-/// Waits until some more requests were answered.
-fn served(traffic: &Traffic) {
-    let before = traffic.answered();
-    wait_for("answers", || {
-        (traffic.answered() > before + 20).then_some(())
-    });
 }

@@ -11,7 +11,7 @@ use testkit::server::{Program, Server};
 
 /// No condition is waited for longer.
 pub const DEADLINE: Duration = Duration::from_secs(20);
-const POLL: Duration = Duration::from_millis(2);
+pub const POLL: Duration = Duration::from_millis(2);
 
 /// Waits until `condition` gives something.
 pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {

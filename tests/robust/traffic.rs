@@ -1,9 +1,10 @@
 //! Clients that ask without a pause until they are told to stop, and count what they got.
 
-use crate::site::request;
+use crate::site::{DEADLINE, POLL, request};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Instant;
 use testkit::client::Client;
 
 /// Whether a client keeps its connection or makes one for each request.
@@ -50,6 +51,23 @@ impl Traffic {
     /// Requests answered well so far.
     pub fn answered(&self) -> usize {
         self.tally.answered.load(Ordering::Relaxed)
+    }
+
+    /// Waits until so many more requests were answered well.
+    pub fn wait_for(&self, more: usize) {
+        let enough = self.answered() + more;
+        let deadline = Instant::now() + DEADLINE;
+        while self.answered() < enough {
+            let failures = self.tally.failures.lock().expect("no client panicked");
+            assert!(
+                Instant::now() < deadline,
+                "{} answers are missing; the first failures: {:?}",
+                enough - self.answered(),
+                failures.iter().take(5).collect::<Vec<_>>()
+            );
+            drop(failures);
+            std::thread::sleep(POLL);
+        }
     }
 
     /// Ends the clients; gives the number of good answers, and what went wrong.
