@@ -222,6 +222,9 @@ impl Parser {
             return Ok(false);
         };
         self.head.read_request_line(line, start)?;
+        if line.last() == Some(&b'\r') {
+            return Err(Error::InvalidRequestLine);
+        }
         self.state = match self.head.version {
             Version::Http09 => State::Done,
             _ => State::Fields,
@@ -230,6 +233,7 @@ impl Parser {
     }
 
     /// The next line without its end, or `None` if it is not complete; `too_large` is the error for one that cannot fit.
+    /// A line that broke at a bare CR is given as far as that, to be refused for it like a whole one.
     fn next_line<'a>(
         &mut self,
         buf: &'a [u8],
@@ -240,15 +244,8 @@ impl Parser {
         let from = self.searched.max(start);
         let rest = buf.get(from..).unwrap_or_default();
         let Some(found) = memchr(b'\n', rest) else {
-            // A line that broke at a bare CR will not become a good one: no need to wait for its end.
-            let unseen = buf
-                .get(from.saturating_sub(1).max(start)..)
-                .unwrap_or_default();
-            if memchr(b'\r', unseen).is_some_and(|at| at + 1 < unseen.len()) {
-                return Err(match self.state {
-                    State::RequestLine => Error::InvalidRequestLine,
-                    _ => Error::InvalidHeaderLine,
-                });
+            if let Some(line) = broken_line(buf, start, from) {
+                return Ok(Some(line));
             }
             self.searched = buf.len();
             if !self.buffers.could_hold(buf.len() - start, limits) {
@@ -265,6 +262,14 @@ impl Parser {
         let line = &buf[start..end];
         Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
     }
+}
+
+/// The line from `start` up to a CR that something else than LF follows, if there is one at `from` or just before it.
+fn broken_line(buf: &[u8], start: usize, from: usize) -> Option<&[u8]> {
+    let from = from.saturating_sub(1).max(start);
+    let unseen = buf.get(from..)?;
+    let cr = memchr(b'\r', unseen).filter(|at| at + 1 < unseen.len())?;
+    Some(&buf[start..=from + cr])
 }
 
 /// nginx's header buffers, counted but not allocated: a line must lie in one of them, and only so many exist.

@@ -263,6 +263,10 @@ fn any_split_gives_the_same() {
         b"GET / HTTP/1.1\r\nHost : a\r\n\r\n",
         b"get / HTTP/1.1\r\n\r\n",
         b"GET / HTTP/3.0\r\n\r\n",
+        b"GET / HTTP/2E\xde\r\rt: x\nC\n\n",
+        b"POST /\r \nA: b\n\n",
+        b"GET / HTTP/1.1\r\rA: b\n\n",
+        b"GET / HTTP/1.1\nA: b\rc\n\n",
     ] {
         let whole = parse_in_pieces(buf, &[], &mut parser);
         let head = parser.head().clone();
