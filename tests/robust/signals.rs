@@ -149,12 +149,15 @@ fn the_old_binary_serves_again_after_winch_and_hup() {
     site.configure_with("daemon on;", "", "");
     site.run_in_background();
     let master = site.master();
+    let a_worker = || wait_for("a worker", || children(master).first().copied());
+    // Of signals that wait together the master is given HUP first.
+    a_worker();
     site.signal("WINCH");
     wait_for("the end of the worker", || {
         children(master).is_empty().then_some(())
     });
     site.signal("HUP");
-    wait_for("a worker", || children(master).first().copied());
+    a_worker();
     let traffic = Traffic::start(site.port, "/small.txt", &[(Fresh, 1), (Kept, 1)], |text| {
         text == "small\n"
     });
