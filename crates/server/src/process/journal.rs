@@ -91,6 +91,15 @@ impl Journal {
         }
     }
 
+    /// For tests of what fails.
+    #[cfg(test)]
+    pub fn silent() -> Journal {
+        Journal {
+            outputs: Vec::new(),
+            repeat_on_stderr: false,
+        }
+    }
+
     /// The configuration's error logs, taken from the open files; where it names none, `former` from level error on.
     pub fn for_logs(logs: &[ErrorLog], files: &LogFiles, former: &Journal) -> Journal {
         let open = |log: &ErrorLog| {

@@ -295,7 +295,7 @@ mod tests {
     use std::slice::from_ref;
 
     fn journal() -> Journal {
-        Journal::at_start(&super::super::journal::ErrorTarget::Stderr)
+        Journal::silent()
     }
 
     fn any() -> ListenSpec {
