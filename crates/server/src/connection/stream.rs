@@ -23,6 +23,8 @@ pub struct Stream {
     watch: RefCell<Option<Watch>>,
     socket: Rc<OwnedFd>,
     is_tcp: bool,
+    /// The one read without the runtime was done. It keeps no count of those, so a second one could go on for ever.
+    tried: bool,
 }
 
 /// The runtime's interest in a socket.
@@ -65,6 +67,7 @@ impl Stream {
             watch: RefCell::new(watch),
             socket,
             is_tcp,
+            tried: false,
         })
     }
 
@@ -90,6 +93,10 @@ impl Stream {
         let watch = self.watch.get_mut();
         loop {
             let Some(watching) = watch else {
+                if std::mem::replace(&mut self.tried, true) {
+                    *watch = Some(Watch::new(&self.socket, false)?);
+                    continue;
+                }
                 match sys::io::receive(self.socket.as_fd(), buffer) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         *watch = Some(Watch::new(&self.socket, false)?);
