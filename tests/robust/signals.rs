@@ -46,6 +46,25 @@ fn quit_ends_after_the_last_download() {
 }
 
 #[test]
+fn quit_answers_who_has_connected_and_not_asked_yet() {
+    let mut site = Site::start_with("worker_processes 1;", "", "");
+    let mut fresh = site.connect();
+    // Connections are accepted in their order.
+    assert_eq!(site.ask("/small.txt").status(), 200);
+    site.signal("QUIT");
+    wait_for("closed sockets", || {
+        Client::connect(site.port).is_err().then_some(())
+    });
+    fresh.send(request("/small.txt", "keep-alive").as_bytes());
+    let reply = fresh.read_reply("GET").expect("an answer");
+    assert_eq!(
+        (reply.status(), reply.field("Connection")),
+        (200, Some("close"))
+    );
+    assert_eq!(site.ended(), Some(0));
+}
+
+#[test]
 fn a_shutdown_timeout_cuts_the_last_download() {
     let mut site = Site::start_with("worker_shutdown_timeout 1s;", "", "");
     let mut client = downloading(&site);

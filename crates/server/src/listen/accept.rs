@@ -176,14 +176,10 @@ impl Place {
 }
 
 impl Place {
-    /// Whether this connection is to end if it is idle: the server shuts down, or a new one needs the room.
-    #[must_use]
-    pub fn is_unwanted(&self) -> bool {
-        self.thread.shutting_down.get() || self.is_asked()
-    }
-
+    /// Whether this connection is to end if it is idle, because a new one needs the room.
     /// Being asked holds for this turn and the next, in which the connection is woken.
-    fn is_asked(&self) -> bool {
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
         let recent = thread::turn().saturating_sub(1);
         let asked_in = self.thread.asked_in.get();
         asked_in != 0

@@ -88,8 +88,10 @@ impl Http1 {
     }
 
     /// Nothing of a head came yet: whether the server wants the connection to end, or to serve another configuration.
+    /// One that was just made is not idle: as in nginx its first request is answered even while the server shuts down.
     fn is_to_stop_waiting(&mut self, context: &Context<'_>) -> Option<HeadRead> {
-        if self.place.is_unwanted() {
+        let is_idle = self.info.requests.get() > 0;
+        if self.place.is_asked() || (is_idle && self.shared.is_shutting_down()) {
             let least_ms = self.kept_until_ms.saturating_sub(thread::monotonic_ms());
             if least_ms == 0 {
                 return Some(HeadRead::Closed);
