@@ -9,6 +9,7 @@ pub mod listen; // 1: sockets and accepting
 pub mod pipeline; // 3, 5: the order of phases and filters
 
 pub mod config; // how all of it is set up
+pub mod encoding; // content codings
 pub mod http; // what a request and a response are
 pub mod routing; // servers and locations
 pub mod variables; // values with variables in them

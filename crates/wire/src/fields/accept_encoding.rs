@@ -5,20 +5,25 @@ use super::list::{elements, trim};
 /// A quality in thousandths: 0 is "not acceptable", 1000 the default.
 pub type Quality = u16;
 
-/// The quality of a coding, 0 if the client does not name it. As in nginx the first mention counts, `*` stands for
-/// nothing, and a mention with anything but a valid `q` is not one.
+/// The quality of a coding, 0 if the client does not name it: `*` stands for nothing here, as in nginx.
 pub fn quality(value: &[u8], coding: &str) -> Quality {
+    mention(value, coding).unwrap_or(0)
+}
+
+/// The quality that the client gives a coding by its name (`*` is one, too); `None` if it does not name it. As in nginx
+/// the first mention counts, and one with anything but a valid `q` refuses the coding.
+pub fn mention(value: &[u8], coding: &str) -> Option<Quality> {
     for element in elements(value) {
         let name_len = memchr::memchr(b';', element).unwrap_or(element.len());
         let (name, parameters) = element.split_at(name_len);
         if trim(name).eq_ignore_ascii_case(coding.as_bytes()) {
-            return match parameters.strip_prefix(b";") {
+            return Some(match parameters.strip_prefix(b";") {
                 None => 1000,
                 Some(parameter) => parse_q(trim(parameter)).unwrap_or(0),
-            };
+            });
         }
     }
-    0
+    None
 }
 
 /// Whether a client takes a coding.
@@ -126,5 +131,8 @@ mod tests {
         assert_eq!(quality(value, "zstd"), 50);
         assert_eq!(quality(value, "gzip"), 1000);
         assert_eq!(quality(value, "deflate"), 0);
+        assert_eq!(mention(value, "deflate"), None);
+        assert_eq!(mention(b"*;q=0, gzip;q=x", "*"), Some(0));
+        assert_eq!(mention(b"*;q=0, gzip;q=x", "gzip"), Some(0));
     }
 }
