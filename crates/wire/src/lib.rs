@@ -1,6 +1,8 @@
 //! Gannet's protocols: bytes in, values out. Nothing here does I/O, blocks or asks the time.
 //! The modules stand in the order a request meets them.
 
+/// FastCGI: requests written, responses read.
+pub mod fastcgi;
 /// The values of header fields: dates, validators, ranges, codings, cookies.
 pub mod fields;
 /// The ordered, case-keeping header list of responses.
