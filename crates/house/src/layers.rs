@@ -42,10 +42,11 @@ const LAYERS: &[&[&str]] = &[
         "pool",
     ],
     // Every feature may log; the access log's own directives make it a feature, its position does not.
+    &["request_body"],
     &["log"],
     &["store"],
     &["variables", "encoding", "routing"],
-    &["http"],
+    &["http", "net"],
     &["version"],
 ];
 
@@ -55,6 +56,8 @@ const WITHIN_A_ROW: &[(&str, &str)] = &[
     ("upstream", "pool"),
     ("content", "precompress"),
     ("routing", "variables"),
+    ("http", "net"),
+    ("net", "http"),
 ];
 
 /// The parts of `config` that are the language in which a feature declares itself: its rows in the table of directives,

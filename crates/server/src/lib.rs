@@ -11,6 +11,7 @@ pub mod pipeline; // 3, 5: the order of phases and filters
 pub mod config; // how all of it is set up
 pub mod encoding; // content codings
 pub mod http; // what a request and a response are
+pub mod net; // sockets and deadlines of a thread
 pub mod routing; // servers and locations
 pub mod variables; // values with variables in them
 
@@ -19,6 +20,7 @@ pub mod content; // 4: what answers
 pub mod filter;
 pub mod limit;
 pub mod log; // 7: logs
+pub mod request_body; // what features read of a request's body
 pub mod rewrite;
 
 pub mod site; // what the process layer runs

@@ -2,10 +2,10 @@
 //! `http::thread`; a connection lives and dies on one of them.
 
 use crate::config::{Config, Generation, InForce};
-use crate::connection::timers;
 use crate::http::thread;
 use crate::listen::accept::{self, Shared, ThreadState};
 use crate::log;
+use crate::net::timers;
 use crate::process::Listener;
 use std::future::Future;
 use std::io;

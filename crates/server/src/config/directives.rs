@@ -6,8 +6,8 @@ use super::directive::Set;
 use super::inventory::{self, Entry};
 use super::refused;
 use crate::{
-    access, connection, content, filter, http, limit, listen, log, pipeline, rewrite, routing,
-    variables,
+    access, connection, content, filter, http, limit, listen, log, pipeline, request_body, rewrite,
+    routing, variables,
 };
 use conf::table::{Arity, Contexts, Row};
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ pub const TABLES: &[&[Row<Set>]] = &[
     super::main_settings::DIRECTIVES,
     listen::directive::DIRECTIVES,
     connection::request_head::DIRECTIVES,
-    connection::request_body::DIRECTIVES,
+    request_body::DIRECTIVES,
     connection::keepalive::DIRECTIVES,
     connection::transmission::DIRECTIVES,
     routing::directive::DIRECTIVES,

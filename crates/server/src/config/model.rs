@@ -6,7 +6,7 @@ use super::setting::{Complaint, Setting};
 use crate::content::Content;
 use crate::routing::{hosts, locations};
 use crate::variables::registry::Variables;
-use crate::{access, connection, content, filter, limit, log, pipeline, rewrite};
+use crate::{access, connection, content, filter, limit, log, pipeline, request_body, rewrite};
 use bytes::Bytes;
 
 /// Index of a location in `Http::locations`.
@@ -33,7 +33,7 @@ macro_rules! features {
 features! { RawLocation, LocationSettings,
     keepalive: connection::keepalive,
     transmission: connection::transmission,
-    request_body: connection::request_body,
+    request_body: request_body,
     limit_rate: limit::rate,
     redirect: pipeline::redirect,
     error_pages: pipeline::error_pages,

@@ -4,11 +4,9 @@ mod head;
 
 use self::head::{HeadRead, Partial};
 use super::complaints;
+use super::discard;
 use super::keepalive::Lingering;
-use super::request_body;
 use super::request_head;
-use super::stream::Stream;
-use super::timers::Timer;
 use super::writer::{self, SendError, Unsent};
 use crate::config::Generation;
 use crate::http::counters::{Activity, Open};
@@ -17,7 +15,9 @@ use crate::http::{Request, Response, thread};
 use crate::listen::accept::{Place, Shared};
 use crate::log;
 use crate::log::error::Level;
+use crate::net::Timer;
 use crate::pipeline::{self, hot};
+use crate::request_body;
 use std::cell::RefCell;
 use std::io;
 use std::pin::pin;
@@ -39,10 +39,7 @@ enum Next {
 
 /// One client's connection.
 pub struct Http1 {
-    pub stream: Stream,
     pub timer: Timer,
-    /// Received and not yet used: the start of a head, or pipelined requests.
-    pub pending: Vec<u8>,
     pub info: Rc<Connection>,
     pub shared: Rc<Shared>,
     place: Place,
@@ -106,18 +103,11 @@ fn recycle(mut request: Box<Request>) {
 impl Http1 {
     /// A connection; `None` if nobody listens at its address any more.
     #[must_use]
-    pub fn new(
-        stream: Stream,
-        info: Rc<Connection>,
-        shared: Rc<Shared>,
-        place: Place,
-    ) -> Option<Http1> {
+    pub fn new(info: Rc<Connection>, shared: Rc<Shared>, place: Place) -> Option<Http1> {
         let generation = shared.generation();
         let listener = shared.listener_index(&generation, &info)?;
         Some(Http1 {
-            stream,
             timer: Timer::default(),
-            pending: Vec::new(),
             info,
             shared,
             place,
@@ -168,7 +158,7 @@ impl Http1 {
                 if first {
                     self.timer.set(self.head_settings().timeout_ms);
                 }
-                let pipelined = !self.pending.is_empty();
+                let pipelined = !self.info.pending.borrow().is_empty();
                 let read = std::future::poll_fn(|context| self.poll_head(context)).await;
                 let next = match read {
                     HeadRead::Request(mut request) => {
@@ -192,7 +182,7 @@ impl Http1 {
                     Next::KeepAlive => first = false,
                     Next::Close => return,
                     Next::Reset => {
-                        let _ = sys::socket::set_reset_on_close(&self.stream);
+                        let _ = sys::socket::set_reset_on_close(&self.info.stream);
                         return;
                     }
                     Next::Linger => return Box::pin(self.linger()).await,
@@ -251,7 +241,7 @@ impl Http1 {
         let Some(head) = ready.head(&request) else {
             return Err(Later::Exchange(request));
         };
-        let sent = match writer::begin_ready(&self.stream, &request, head, bytes) {
+        let sent = match writer::begin_ready(&self.info.stream, &request, head, bytes) {
             Ok(Some(unsent)) => return Err(Later::Finish(request, unsent)),
             Ok(None) => Ok(()),
             Err(error) => Err(error),
@@ -285,7 +275,7 @@ impl Http1 {
         }
         let next = self.send(&mut request, response).await;
         if next == Next::KeepAlive && request_body::unread(&request) {
-            return match Box::pin(request_body::discard(self, &mut request)).await {
+            return match Box::pin(discard::rest(self, &mut request)).await {
                 true => self.keep_alive(&request),
                 false => Next::Close,
             };
@@ -302,7 +292,7 @@ impl Http1 {
     ) -> Option<Response> {
         let response = response?;
         let refused = response.status >= 300;
-        if let Err(error) = request_body::discard_pending(self, request) {
+        if let Err(error) = discard::pending(self, request) {
             log::error::write_request(request, Level::Error, format_args!("{error}"));
             request.keep_alive = false;
             request.incoming = Incoming::Done;
@@ -310,8 +300,13 @@ impl Http1 {
                 return pipeline::phases::refuse(request, error.status()).await;
             }
         }
-        if !refused && request_body::unread(request) && request_body::expects_continue(request) {
+        if !refused
+            && !request.continued
+            && request_body::unread(request)
+            && request_body::expects_continue(request)
+        {
             let sent = self
+                .info
                 .stream
                 .try_send(request_body::CONTINUE, false)
                 .unwrap_or_default();
@@ -336,7 +331,7 @@ impl Http1 {
     }
 
     async fn send(&mut self, request: &mut Request, response: Response) -> Next {
-        let begun = writer::begin(&self.stream, request, response);
+        let begun = writer::begin(&self.info.stream, request, response);
         self.finish(request, begun).await
     }
 
@@ -350,7 +345,7 @@ impl Http1 {
             Ok(None) => Ok(()),
             Ok(Some(unsent)) => {
                 Box::pin(writer::finish(
-                    &self.stream,
+                    &self.info.stream,
                     &mut self.timer,
                     request,
                     unsent,
@@ -380,7 +375,7 @@ impl Http1 {
 
     /// How a connection ends after a response: with what the client still sends read and dropped, where there is any.
     fn close(&self, request: &Request) -> Next {
-        let more = request_body::unread(request) || !self.pending.is_empty();
+        let more = request_body::unread(request) || !self.info.pending.borrow().is_empty();
         match request.location().settings.keepalive.lingering_close {
             Lingering::Always => Next::Linger,
             Lingering::On if more && request.sent.status.get() != 400 => Next::Linger,
@@ -402,9 +397,9 @@ impl Http1 {
         let settings = &request.location().settings;
         if self.info.requests.get() == 1
             && settings.transmission.tcp_nodelay
-            && self.stream.is_tcp()
+            && self.info.stream.is_tcp()
         {
-            let _ = sys::socket::set_no_delay(&self.stream, true);
+            let _ = sys::socket::set_no_delay(&self.info.stream, true);
         }
         self.timer.set(settings.keepalive.timeout_ms);
         let least_ms = settings.keepalive.min_timeout_ms;
@@ -418,13 +413,13 @@ impl Http1 {
     /// A request of what has come of its head.
     fn partial_request(&mut self, generation: &Rc<Generation>) -> Box<Request> {
         let mut request = new_request(generation, &self.info, thread::monotonic_ms());
-        request.buffer = std::mem::take(&mut self.pending);
+        request.buffer = self.info.pending.take();
         request
     }
 
     /// The client has gone: between requests, or within a head, which is logged as a bad request.
     fn ended(&mut self, generation: &Rc<Generation>, listener: usize, error: Option<io::Error>) {
-        if self.pending.is_empty() {
+        if self.info.pending.borrow().is_empty() {
             return complaints::closed(generation, listener, &self.info, error.as_ref());
         }
         let mut request = self.partial_request(generation);
@@ -460,7 +455,7 @@ impl Http1 {
 
     /// Reads and drops what the client still sends, for `lingering_time` at most.
     async fn linger(mut self) {
-        let _ = sys::socket::shutdown(&self.stream, std::net::Shutdown::Write);
+        let _ = sys::socket::shutdown(&self.info.stream, std::net::Shutdown::Write);
         let generation = self.shared.generation();
         let Some(listener) = self.shared.listener_index(&generation, &self.info) else {
             return;
@@ -489,6 +484,7 @@ impl Http1 {
         let mut take = Some(take);
         let mut read = pin!(std::future::poll_fn(|context| {
             let polled = self
+                .info
                 .stream
                 .poll_read(context, |bytes| take.take().map(|take| take(bytes)));
             match polled {

@@ -1,11 +1,9 @@
 //! A connection's life: reading request heads and bodies, and writing responses (steps 2 and 6 of a request's path).
 
 mod complaints;
+mod discard;
 pub mod http1;
 pub mod keepalive;
-pub mod request_body;
 pub mod request_head;
-pub mod stream;
-pub mod timers;
 pub mod transmission;
 pub mod writer;

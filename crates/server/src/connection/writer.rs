@@ -7,10 +7,9 @@ mod pace;
 use self::file::{MAX_SENDFILE, readable_at_once, send_file};
 use self::head::{Framing, framing, in_one_chunk, last_chunk, write_head};
 use self::pace::Pace;
-use super::stream::Stream;
-use super::timers::Timer;
 use crate::http::body::{BodyStream, Part};
 use crate::http::{Body, Request, Response, sent, thread};
+use crate::net::{Stream, Timer};
 use crate::pipeline::hot;
 use bytes::{Buf, Bytes};
 use std::cell::RefCell;
@@ -126,7 +125,7 @@ fn first_writes(
         let sent = taken(
             stream,
             request,
-            stream.try_sendfile(&range.file, range.offset, range.length as usize),
+            stream.try_sendfile(&range.file.fd, range.offset, range.length as usize),
         )?;
         range.offset += sent as u64;
         range.length -= sent as u64;

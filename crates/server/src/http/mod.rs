@@ -10,6 +10,7 @@ pub mod request;
 pub mod response;
 pub mod sent;
 pub mod status;
+pub mod temp_file;
 pub mod thread;
 pub mod user_agent;
 

@@ -1,8 +1,9 @@
 //! A request on its way through the phases: what was received, where it stands now, and what was sent.
 
-use super::body::Part;
+use super::temp_file::TempFile;
 use crate::config::Generation;
 use crate::config::model::{Location, LocationId, Server, ServerId};
+use crate::net::Stream;
 use crate::variables::registry::{Kind, VariableId};
 use bytes::Bytes;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -13,7 +14,6 @@ pub use wire::http1::request::Head;
 use wire::http1::{Known, Method, Span, Version};
 
 /// What a request knows of the connection it came by.
-#[derive(Debug)]
 pub struct Connection {
     /// `$connection`: the serial number.
     pub number: u64,
@@ -22,8 +22,9 @@ pub struct Connection {
     pub local: SocketAddress,
     /// What the system said of a connection to an unspecified address, once asked.
     pub exact_local: OnceCell<SocketAddress>,
-    /// For TCP_INFO; not owned.
-    pub raw_fd: i32,
+    pub stream: Stream,
+    /// Received and not yet used: the start of a head, a body, or pipelined requests.
+    pub pending: RefCell<Vec<u8>>,
     /// Requests so far, this one included.
     pub requests: Cell<u64>,
     /// When the connection was accepted, in the thread's monotonic milliseconds.
@@ -38,7 +39,7 @@ impl Connection {
     pub fn local_address(&self) -> &SocketAddress {
         match self.local.ip() {
             Some(ip) if ip.is_unspecified() => self.exact_local.get_or_init(|| {
-                sys::socket::local_address_of(self.raw_fd).unwrap_or_else(|_| self.local.clone())
+                sys::socket::local_address(&self.stream).unwrap_or_else(|_| self.local.clone())
             }),
             _ => &self.local,
         }
@@ -52,12 +53,7 @@ pub enum RequestBody {
     #[default]
     Unread,
     Memory(Bytes),
-    /// In a temporary file: its name where it has one, and the length.
-    File {
-        name: Option<Bytes>,
-        part: Part,
-        length: u64,
-    },
+    File(Rc<TempFile>),
 }
 
 /// What is still to come of a request's body on its connection.
@@ -167,6 +163,8 @@ pub struct Request {
     pub error_status: Option<u16>,
     /// Where a redirect leads whose page is being made.
     pub error_location: Option<Bytes>,
+    /// The client was told to send the body it announced (`100 Continue`).
+    pub continued: bool,
     /// The body was found too large once: the page that says so is not refused for it again.
     pub body_refused: bool,
     /// An `error_page` was applied.
@@ -219,6 +217,7 @@ impl Request {
             limit_rate: Cell::new(None),
             error_status: None,
             error_location: None,
+            continued: false,
             body_refused: false,
             error_page_used: false,
             received: Cell::new(0),

@@ -2,12 +2,12 @@
 
 use crate::config::Generation;
 use crate::connection::http1::Http1;
-use crate::connection::stream::{self, Stream};
 use crate::http::places::Places;
 use crate::http::request::Connection;
 use crate::http::thread;
 use crate::log;
 use crate::log::error::Level;
+use crate::net::stream::{self, Stream};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -320,13 +320,14 @@ fn spawn(stream: Stream, remote: SocketAddress, shared: &Rc<Shared>) {
         remote,
         local: shared.address.clone(),
         exact_local: Default::default(),
-        raw_fd: stream.raw_fd(),
+        stream,
+        pending: RefCell::default(),
         requests: Cell::new(0),
         started_ms: thread::monotonic_ms(),
         tls: false,
     };
     let place = Place::take(&shared.thread);
-    let Some(connection) = Http1::new(stream, Rc::new(info), Rc::clone(shared), place) else {
+    let Some(connection) = Http1::new(Rc::new(info), Rc::clone(shared), place) else {
         return;
     };
     tokio::task::spawn_local(connection.serve());

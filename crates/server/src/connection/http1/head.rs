@@ -49,7 +49,7 @@ thread_local! {
 impl Http1 {
     /// Ready when a head is whole, or none will be. An idle connection waits here with nothing of its own allocated.
     pub fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<HeadRead> {
-        if self.partial.is_none() && !self.pending.is_empty() {
+        if self.partial.is_none() && !self.info.pending.borrow().is_empty() {
             match self.read_pending() {
                 Progress::Whole(request) => return Poll::Ready(HeadRead::Request(request)),
                 Progress::Refused(request, error) => {
@@ -120,11 +120,12 @@ impl Http1 {
             parser: Parser::new(),
             started_ms,
         });
-        let parsed = partial.parser.parse(&self.pending, &limits);
+        let mut pending = self.info.pending.borrow_mut();
+        let parsed = partial.parser.parse(&pending, &limits);
         let progress = progress(
             &self.generation,
             &self.info,
-            &mut self.pending,
+            &mut pending,
             &mut partial,
             parsed,
         );
@@ -143,17 +144,16 @@ impl Http1 {
         let woken = std::mem::take(&mut self.waited) && self.partial.is_none();
         let limits = request_head::limits(self.head_settings());
         let Http1 {
-            pending,
             info,
             partial,
             generation,
-            stream,
             ..
         } = self;
-        let polled = stream.poll_read(context, |bytes| {
+        let polled = info.stream.poll_read(context, |bytes| {
             if bytes.is_empty() {
                 return None;
             }
+            let pending = &mut *info.pending.borrow_mut();
             let Some(begun) = partial else {
                 return Some(first_bytes(
                     generation, info, pending, partial, bytes, &limits,

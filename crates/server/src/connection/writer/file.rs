@@ -3,10 +3,9 @@
 use super::pace::Pace;
 use super::{SendError, writable, write_all};
 use crate::connection::complaints;
-use crate::connection::stream::Stream;
-use crate::connection::timers::Timer;
 use crate::http::Request;
 use crate::http::body::FileRange;
+use crate::net::{Stream, Timer};
 use bytes::Bytes;
 use std::io;
 use std::rc::Rc;
@@ -41,7 +40,7 @@ pub async fn send_file(
         if !readable_at_once(&piece) {
             fetch(&piece).await?;
         }
-        match stream.try_sendfile(&range.file, offset, count as usize) {
+        match stream.try_sendfile(&range.file.fd, offset, count as usize) {
             Ok(0) => {
                 complaints::truncated(request, &range.file, offset);
                 return Err(SendError::Truncated);

@@ -129,7 +129,7 @@ fn proxy_add_x_forwarded_for(request: &Request, out: &mut Vec<u8>) -> bool {
 }
 
 fn append_tcp_info(request: &Request, out: &mut Vec<u8>, part: fn(&TcpInfo) -> u32) -> bool {
-    match sys::socket::tcp_info_of(request.connection.raw_fd) {
+    match sys::socket::tcp_info(&request.connection.stream) {
         Ok(info) => append_number(u64::from(part(&info)), out),
         Err(_) => false,
     }

@@ -3,6 +3,7 @@
 use super::{Fixed, Prefixed, append, append_joined, append_number, names_field};
 use crate::http::Request;
 use crate::http::request::RequestBody;
+use std::os::unix::ffi::OsStrExt;
 use wire::http1::{Known, Span};
 
 pub const FIXED: &[Fixed] = &[
@@ -45,7 +46,7 @@ pub const FIXED: &[Fixed] = &[
         _ => false,
     }),
     ("request_body_file", |request, out| match &request.body {
-        RequestBody::File { name, .. } => append(name.as_deref(), out),
+        RequestBody::File(file) => append(Some(file.path.as_os_str().as_bytes()), out),
         _ => false,
     }),
     ("request_length", |request, out| {
@@ -127,7 +128,7 @@ fn content_length(request: &Request, out: &mut Vec<u8>) -> bool {
     }
     match &request.body {
         RequestBody::Memory(bytes) if request.chunked => append_number(bytes.len() as u64, out),
-        RequestBody::File { length, .. } if request.chunked => append_number(*length, out),
+        RequestBody::File(file) if request.chunked => append_number(file.length, out),
         _ => false,
     }
 }

@@ -1,9 +1,8 @@
-//! A client's socket, TCP or UNIX, with reads into a buffer that the thread's connections share. The runtime hears of the
-//! socket only when a read finds nothing: a connection whose request is there when it is accepted, and which ends with
+//! A client's or an upstream's socket, TCP or UNIX, with reads into a buffer that the thread's connections share. The
+//! runtime hears of a client's socket only when a read finds nothing: a connection whose request is there when it is accepted, and which ends with
 //! the response, is never registered with epoll.
 
-use crate::http::body::OpenFile;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
@@ -24,7 +23,9 @@ pub struct Stream {
     socket: Rc<OwnedFd>,
     is_tcp: bool,
     /// The one read without the runtime was done. It keeps no count of those, so a second one could go on for ever.
-    tried: bool,
+    tried: Cell<bool>,
+    /// The runtime said that there is something to read, and nobody read it: the next read tries first.
+    untaken: Cell<bool>,
 }
 
 /// The runtime's interest in a socket.
@@ -67,14 +68,28 @@ impl Stream {
             watch: RefCell::new(watch),
             socket,
             is_tcp,
-            tried: false,
+            tried: Cell::new(false),
+            untaken: Cell::new(false),
+        })
+    }
+
+    /// A connection of our own to an upstream, watched for reads and writes from the start.
+    pub fn to_upstream(socket: OwnedFd, is_tcp: bool) -> io::Result<Stream> {
+        let socket = Rc::new(socket);
+        let watch = Watch::new(&socket, true)?;
+        Ok(Stream {
+            watch: RefCell::new(Some(watch)),
+            socket,
+            is_tcp,
+            tried: Cell::new(true),
+            untaken: Cell::new(false),
         })
     }
 
     /// Reads once and hands the bytes to `take`; an empty slice is the end of the stream. The buffer is the thread's:
     /// an idle connection owns none.
     pub fn poll_read<T>(
-        &mut self,
+        &self,
         context: &mut Context<'_>,
         take: impl FnOnce(&[u8]) -> T,
     ) -> Poll<io::Result<T>> {
@@ -86,14 +101,14 @@ impl Stream {
     }
 
     fn poll_receive(
-        &mut self,
+        &self,
         context: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        let watch = self.watch.get_mut();
+        let watch = &mut *self.watch.borrow_mut();
         loop {
             let Some(watching) = watch else {
-                if std::mem::replace(&mut self.tried, true) {
+                if self.tried.replace(true) {
                     *watch = Some(Watch::new(&self.socket, false)?);
                     continue;
                 }
@@ -105,6 +120,16 @@ impl Stream {
                     read => return Poll::Ready(read),
                 }
             };
+            if self.untaken.take() {
+                match sys::io::receive(self.socket.as_fd(), buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    read => {
+                        self.untaken
+                            .set(matches!(read, Ok(read) if read == buffer.len()));
+                        return Poll::Ready(read);
+                    }
+                }
+            }
             let mut readable = ready!(watching.ready.poll_read_ready(context))?;
             match sys::io::receive(self.socket.as_fd(), buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => readable.clear_ready(),
@@ -117,6 +142,28 @@ impl Stream {
                 }
                 error => return Poll::Ready(error),
             }
+        }
+    }
+
+    /// Ready when the peer has ended its side or the connection is broken. Bytes that come meanwhile stay in the socket.
+    pub fn poll_ended(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut watch = self.watch.borrow_mut();
+        if watch.is_none() {
+            *watch = Watch::new(&self.socket, false).ok();
+        }
+        let Some(watching) = watch.as_ref() else {
+            return Poll::Pending;
+        };
+        loop {
+            let Ok(mut readable) = ready!(watching.ready.poll_read_ready(context)) else {
+                return Poll::Ready(());
+            };
+            let ready = readable.ready();
+            if ready.is_read_closed() || ready.is_error() {
+                return Poll::Ready(());
+            }
+            readable.clear_ready();
+            self.untaken.set(true);
         }
     }
 
@@ -134,8 +181,8 @@ impl Stream {
     }
 
     /// Lets the kernel copy from a file; 0 means that the file is shorter than it was.
-    pub fn try_sendfile(&self, file: &OpenFile, offset: u64, count: usize) -> io::Result<usize> {
-        sys::io::sendfile(self, &file.fd, offset, count)
+    pub fn try_sendfile(&self, file: &impl AsFd, offset: u64, count: usize) -> io::Result<usize> {
+        sys::io::sendfile(self, file, offset, count)
     }
 
     /// Waits until the socket may take more. To be called after a write said `WouldBlock` and `clear_writable`.

@@ -1,0 +1,7 @@
+//! Sockets of clients and upstreams as one thread's runtime sees them, and that thread's deadlines.
+
+pub mod stream;
+pub mod timers;
+
+pub use stream::Stream;
+pub use timers::Timer;
