@@ -65,6 +65,7 @@ const WITHIN_A_ROW: &[(&str, &str)] = &[
 /// features together (`directives`, `resolve` and the rest) stands above them.
 const LANGUAGE: &[&str] = &[
     "config::build",
+    "config::defaults",
     "config::directive",
     "config::model",
     "config::setting",

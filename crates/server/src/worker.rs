@@ -165,7 +165,10 @@ async fn serve(begin: Begin, mut commands: UnboundedReceiver<Command>) {
         state: Rc::clone(&state),
         accepting: Vec::new(),
     };
-    tokio::task::spawn_local(timers::sweep());
+    tokio::task::spawn_local(async {
+        let _vital = log::panic::Vital;
+        timers::sweep().await;
+    });
     doors.set(begin.listeners);
     while let Some(command) = commands.recv().await {
         match command {

@@ -95,7 +95,6 @@ impl Timer {
 
 /// Wakes the connections whose deadlines have passed; runs as long as the thread.
 pub async fn sweep() {
-    let _vital = crate::log::panic::Vital;
     let earlier = TABLE.with(|table| Rc::clone(&table.borrow().earlier));
     loop {
         let (expired, next_ms) = TABLE.with(|table| look(&mut table.borrow_mut()));
