@@ -55,6 +55,7 @@ const WITHIN_A_ROW: &[(&str, &str)] = &[
     ("upstream", "cache"),
     ("upstream", "pool"),
     ("content", "precompress"),
+    ("upstream", "limit"),
     ("routing", "variables"),
     ("http", "net"),
     ("net", "http"),

@@ -22,6 +22,7 @@ pub mod limit;
 pub mod log; // 7: logs
 pub mod request_body; // what features read of a request's body
 pub mod rewrite;
+pub mod upstream; // 4: requests that other servers answer
 
 pub mod site; // what the process layer runs
 pub mod worker; // a network thread

@@ -6,4 +6,6 @@ pub const ERROR_LOG: &str = "/var/log/nginx/error.log";
 pub const ACCESS_LOG: &str = "/var/log/nginx/access.log";
 pub const PID: &str = "/run/nginx.pid";
 pub const LOCK: &str = "/var/lock/nginx.lock";
+pub const PROXY_TEMP: &str = "/var/lib/nginx/proxy";
+pub const FASTCGI_TEMP: &str = "/var/lib/nginx/fastcgi";
 pub const CLIENT_BODY_TEMP: &str = "/var/lib/nginx/body";

@@ -7,7 +7,7 @@ use super::inventory::{self, Entry};
 use super::refused;
 use crate::{
     access, connection, content, filter, http, limit, listen, log, pipeline, request_body, rewrite,
-    routing, variables,
+    routing, upstream, variables,
 };
 use conf::table::{Arity, Contexts, Row};
 use std::collections::HashMap;
@@ -36,6 +36,8 @@ pub const TABLES: &[&[Row<Set>]] = &[
     content::autoindex::DIRECTIVES,
     content::try_files::DIRECTIVES,
     content::status::DIRECTIVES,
+    upstream::settings::PROXY,
+    upstream::settings::FASTCGI,
     filter::not_modified::DIRECTIVES,
     filter::range::DIRECTIVES,
     filter::headers::DIRECTIVES,

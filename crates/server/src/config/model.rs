@@ -6,7 +6,9 @@ use super::setting::{Complaint, Setting};
 use crate::content::Content;
 use crate::routing::{hosts, locations};
 use crate::variables::registry::Variables;
-use crate::{access, connection, content, filter, limit, log, pipeline, request_body, rewrite};
+use crate::{
+    access, connection, content, filter, limit, log, pipeline, request_body, rewrite, upstream,
+};
 use bytes::Bytes;
 
 /// Index of a location in `Http::locations`.
@@ -45,6 +47,8 @@ features! { RawLocation, LocationSettings,
     try_files: content::try_files,
     index: content::index,
     autoindex: content::autoindex,
+    proxy_relay: upstream::settings,
+    fastcgi_relay: upstream::settings,
     mime: crate::http::mime,
     not_modified: filter::not_modified,
     range: filter::range,

@@ -12,6 +12,7 @@ use crate::listen::{address, directive::Use};
 use crate::pipeline::hot;
 use crate::routing::hosts::{Hosts, NameError, ServerName};
 use crate::routing::locations::Routes;
+use crate::upstream::settings::Family;
 use crate::variables::registry::Variables;
 use crate::{log, rewrite};
 use bytes::Bytes;
@@ -38,6 +39,8 @@ pub struct Resolver {
     assigning: usize,
     /// Some log's path or condition has `$1` … `$9` in it.
     captures_logged: bool,
+    /// Where `http` ends: what is wrong with a block as a whole is found there.
+    http_end: Option<conf::Position>,
     warnings: Vec<Error>,
 }
 
@@ -99,6 +102,7 @@ impl Resolver {
     ) -> Result<Variables, Error> {
         self.captures_logged = build.variables.captures_logged;
         if let Some(frame) = build.http.frame.take() {
+            self.http_end.clone_from(&frame.end);
             let mut outer = LocationSettings {
                 error_log: error_log.clone(),
                 ..LocationSettings::default()
@@ -148,6 +152,7 @@ impl Resolver {
     ) -> Result<(), Error> {
         let id = self.servers.len() as ServerId;
         let settings = frame.location.resolve(http);
+        self.check(&settings)?;
         let server_settings = frame.server.resolve(http_server);
         let base = self.push(
             Bytes::new(),
@@ -314,6 +319,18 @@ impl Resolver {
         Ok(routes)
     }
 
+    /// What settings ask of each other.
+    fn check(&self, settings: &LocationSettings) -> Result<(), Error> {
+        let relays = [
+            (&settings.proxy_relay, Family::Proxy),
+            (&settings.fastcgi_relay, Family::FastCgi),
+        ];
+        for (relay, family) in relays {
+            (relay.check(family)).map_err(|message| Error::new(message, self.http_end.clone()))?;
+        }
+        Ok(())
+    }
+
     fn location(
         &mut self,
         frame: Frame,
@@ -321,6 +338,7 @@ impl Resolver {
         named: &mut HashMap<Bytes, LocationId>,
     ) -> Result<LocationId, Error> {
         let settings = frame.location.resolve(parent);
+        self.check(&settings)?;
         let name = match &frame.kind {
             LocationKind::Prefix { path, .. }
             | LocationKind::Exact(path)
@@ -362,6 +380,7 @@ impl Resolver {
     pub fn nested(&mut self, frame: Frame, outer: LocationId) -> Result<LocationId, Error> {
         let location = &self.locations[outer as usize];
         let settings = frame.location.resolve(&location.settings);
+        self.check(&settings)?;
         let content = frame.content.unwrap_or_else(|| location.content.clone());
         let (name, kind) = (location.name.clone(), location.kind.clone());
         let id = self.push(name, kind, settings, content);

@@ -2,6 +2,7 @@
 
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HSLI, Outcome, Set, row};
+use crate::config::setting::Complaint;
 use crate::http::Request;
 use crate::variables::Template;
 use conf::table::Row;
@@ -32,6 +33,15 @@ pub enum Amount {
 }
 
 impl Amount {
+    /// Reads a size, or a text with variables.
+    pub fn parse(build: &mut Build<'_>, word: &[u8]) -> Result<Amount, Complaint> {
+        let template = Template::compile(word, &mut build.variables)?;
+        Ok(match template.constant() {
+            Some(text) => Amount::Fixed(values::parse_size(&text).ok_or("invalid value")?),
+            None => Amount::Variable(template),
+        })
+    }
+
     /// The amount for a request; a value that is no size counts as 0.
     #[must_use]
     pub fn evaluate(&self, request: &Request) -> u64 {
@@ -85,10 +95,6 @@ fn amount(
     directive: &Directive,
     field: fn(&mut Raw) -> &mut crate::config::setting::Setting<Amount>,
 ) -> Outcome {
-    let template = Template::compile(&directive.args[0], &mut build.variables)?;
-    let amount = match template.constant() {
-        Some(text) => Amount::Fixed(values::parse_size(&text).ok_or("invalid value")?),
-        None => Amount::Variable(template),
-    };
+    let amount = Amount::parse(build, &directive.args[0])?;
     field(&mut build.location().limit_rate).set(amount)
 }
