@@ -156,6 +156,33 @@ pub fn replace(target: &File, source: File) -> io::Result<()> {
         .map(drop)
 }
 
+/// Gives a file a name that nothing has; `EEXIST` where something has it. A file system that cannot do this in one step
+/// (`EINVAL`) is asked first whether the name is free.
+pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    let (source, target) = (terminated(from)?, terminated(to)?);
+    let renamed = retry(|| {
+        // SAFETY: both paths are live, terminated strings; the directories are the constant for the working one.
+        check(unsafe {
+            libc::renameat2(
+                libc::AT_FDCWD,
+                source.as_ptr(),
+                libc::AT_FDCWD,
+                target.as_ptr(),
+                libc::RENAME_NOREPLACE,
+            )
+        })
+    });
+    match renamed {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) => {
+            match link_status_at(to) {
+                Ok(_) => Err(io::Error::from_raw_os_error(libc::EEXIST)),
+                Err(_) => std::fs::rename(from, to),
+            }
+        }
+        other => other.map(drop),
+    }
+}
+
 /// Hands an open file to a user.
 pub fn change_owner(file: impl AsFd, user: Uid, group: Option<Gid>) -> io::Result<()> {
     // -1 leaves the group as it is.
@@ -185,6 +212,20 @@ fn terminated(path: &Path) -> io::Result<CString> {
 mod tests {
     use super::*;
     use std::io::Write;
+
+    #[test]
+    fn a_new_name_replaces_nothing() {
+        let root = std::env::temp_dir().join(format!("gannet-sys-rename-{}", std::process::id()));
+        std::fs::create_dir_all(&root).unwrap();
+        let (from, to) = (root.join("from"), root.join("to"));
+        std::fs::write(&from, b"1").unwrap();
+        rename_new(&from, &to).unwrap();
+        std::fs::write(&from, b"2").unwrap();
+        let refused = rename_new(&from, &to).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::EEXIST));
+        assert_eq!(std::fs::read(&to).unwrap(), b"1");
+        std::fs::remove_dir_all(root).unwrap();
+    }
 
     #[test]
     fn links_are_followed_only_when_asked() {

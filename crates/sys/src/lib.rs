@@ -6,6 +6,8 @@
 
 /// Socket addresses, TCP and UNIX, and their form in memory.
 pub mod address;
+/// Extended attributes of files.
+pub mod attribute;
 /// Messages with file descriptors between two related processes.
 pub mod channel;
 /// How a failed call is told: the check of return values, and nginx's `(2: No such file or directory)`.
