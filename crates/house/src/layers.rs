@@ -44,7 +44,7 @@ const LAYERS: &[&[&str]] = &[
     // Every feature may log; the access log's own directives make it a feature, its position does not.
     &["request_body"],
     &["log"],
-    &["store"],
+    &["store", "background"],
     &["variables", "encoding", "routing"],
     &["http", "net"],
     &["version"],

@@ -8,11 +8,13 @@ pub mod connection; // 2, 6: reading requests, writing responses
 pub mod listen; // 1: sockets and accepting
 pub mod pipeline; // 3, 5: the order of phases and filters
 
+pub mod background; // work that no request waits for
 pub mod config; // how all of it is set up
 pub mod encoding; // content codings
 pub mod http; // what a request and a response are
 pub mod net; // sockets and deadlines of a thread
 pub mod routing; // servers and locations
+pub mod store; // what is made of files and responses, kept on the disk
 pub mod variables; // values with variables in them
 
 pub mod access;

@@ -1,0 +1,58 @@
+//! The name of an entry: a hash of the text that tells it from all others. The text itself is kept in the entry, so that
+//! two texts with one hash are never taken for each other.
+
+use twox_hash::XxHash3_128;
+
+/// The hash of an entry's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key(u128);
+
+/// Hexadecimal digits of a key's file name.
+pub const NAME_LENGTH: usize = 32;
+
+impl Key {
+    #[must_use]
+    pub fn of(text: &[u8]) -> Key {
+        Key(XxHash3_128::oneshot(text))
+    }
+
+    /// The file name; its first two digits name the directory.
+    #[must_use]
+    pub fn name(self) -> String {
+        format!("{:0width$x}", self.0, width = NAME_LENGTH)
+    }
+
+    /// The key of a file name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Key> {
+        let digits = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        if name.len() != NAME_LENGTH || !name.bytes().all(digits) {
+            return None;
+        }
+        u128::from_str_radix(name, 16).ok().map(Key)
+    }
+
+    /// One of `count` parts of a table.
+    #[must_use]
+    pub fn part(self, count: usize) -> usize {
+        (self.0 >> 64) as usize % count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_leads_back_to_its_key() {
+        for text in [&b""[..], b"a", b"/srv/www/index.html"] {
+            let key = Key::of(text);
+            assert_eq!(Key::parse(&key.name()), Some(key));
+            assert!(key.part(16) < 16);
+        }
+        assert_ne!(Key::of(b"a"), Key::of(b"b"));
+        for name in ["", "a", &"g".repeat(32), &"A".repeat(32), &"0".repeat(33)] {
+            assert_eq!(Key::parse(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! The variant store (DESIGN decision 8): entries of a key, metadata and a body, each a file of one directory. An entry is
+//! whole or not there, whenever the process ends: it gets its name when it is written, and its head and body carry hashes,
+//! which are compared before the first use after a start. A size limit is kept by dropping what was not used for longest.
+//!
+//! Nothing here waits for a lock while it touches a file. What calls the disk says so; network threads use `fetch` with
+//! `Reading::Cached`, which only takes what the page cache holds.
+
+pub mod format;
+pub mod index;
+pub mod key;
+mod scan;
+mod writer;
+
+pub use format::Head;
+pub use index::Slot;
+pub use key::Key;
+pub use writer::Writer;
+
+use bytes::Bytes;
+use index::{ENTRIES_MAX, Index};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+use sys::io::Cached;
+
+/// Bytes of a head that are read at once; few heads are longer.
+const HEAD_READ: usize = 4096;
+/// Bytes of a body that are read at once where it is only hashed.
+const PIECE: usize = 64 * 1024;
+
+/// A directory of entries.
+pub struct Store {
+    directory: PathBuf,
+    bytes_max: AtomicU64,
+    index: Index,
+    version: AtomicU64,
+    scanned: AtomicBool,
+    evicted: AtomicU64,
+}
+
+/// How far a read may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// Only what the page cache holds: for network threads.
+    Cached,
+    /// Wait for the disk.
+    Blocking,
+}
+
+/// An entry that was opened, its body known to be whole.
+#[derive(Debug)]
+pub enum Fetched {
+    Memory {
+        head: Head,
+        body: Bytes,
+    },
+    /// The body stands in the file from `head.bytes()` on.
+    File {
+        head: Head,
+        file: File,
+    },
+}
+
+/// The stores of the process by directory; they outlive reloads.
+static STORES: Mutex<Option<HashMap<PathBuf, Arc<Store>>>> = Mutex::new(None);
+
+/// The process's store in `directory`, from now on with this limit. Touches no file.
+#[must_use]
+pub fn open(directory: &Path, bytes_max: u64) -> Arc<Store> {
+    let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+    let stores = stores.get_or_insert_default();
+    let store = stores
+        .entry(directory.to_path_buf())
+        .or_insert_with(|| Arc::new(Store::new(directory, bytes_max)));
+    store.bytes_max.store(bytes_max, Ordering::Relaxed);
+    Arc::clone(store)
+}
+
+impl Store {
+    #[must_use]
+    pub fn new(directory: &Path, bytes_max: u64) -> Store {
+        Store {
+            directory: directory.to_path_buf(),
+            bytes_max: AtomicU64::new(bytes_max),
+            index: Index::default(),
+            version: AtomicU64::new(0),
+            scanned: AtomicBool::new(false),
+            evicted: AtomicU64::new(0),
+        }
+    }
+
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    #[must_use]
+    pub fn bytes_max(&self) -> u64 {
+        self.bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Changes whenever an entry comes: what was not found need not be looked for again before that.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        self.index.entries()
+    }
+
+    /// Of the entries' files.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.index.bytes()
+    }
+
+    /// Entries that went to make room.
+    #[must_use]
+    pub fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
+    }
+
+    /// Whether all that was on the disk at the start is in the index.
+    #[must_use]
+    pub fn is_scanned(&self) -> bool {
+        self.scanned.load(Ordering::Relaxed)
+    }
+
+    /// What is known of a key; no look at the disk.
+    #[must_use]
+    pub fn find(&self, key: Key) -> Option<Arc<Slot>> {
+        self.index.find(key)
+    }
+
+    /// Begins an entry; blocks on the disk.
+    pub fn writer(&self, text: &[u8], metadata: &[u8], group: u64) -> io::Result<Writer<'_>> {
+        Writer::create(self, text, metadata, group)
+    }
+
+    /// Writes an entry; blocks on the disk.
+    pub fn put(
+        &self,
+        text: &[u8],
+        metadata: &[u8],
+        group: u64,
+        body: &[u8],
+    ) -> io::Result<Arc<Slot>> {
+        let mut writer = self.writer(text, metadata, group)?;
+        writer.write(body)?;
+        writer.finish()
+    }
+
+    /// An entry that the scan has not come to yet, if the disk has it; blocks on the disk.
+    #[must_use]
+    pub fn find_on_disk(&self, key: Key) -> Option<Arc<Slot>> {
+        if let Some(slot) = self.find(key) {
+            return Some(slot);
+        }
+        if self.is_scanned() {
+            return None;
+        }
+        let file = sys::file::open(&self.path(key)).ok()?;
+        let head = self.read_head(&file, key, Reading::Blocking).ok()??;
+        let slot = Slot::new(key, head.file_bytes(), head.group, unix_seconds(), false);
+        Some(self.adopt(slot))
+    }
+
+    /// Opens an entry, with its body in memory if the whole file has at most `memory_max` bytes. `Ok(None)`: not without
+    /// waiting for the disk. After an error the entry is gone: its file was missing or broken.
+    pub fn fetch(
+        &self,
+        slot: &Arc<Slot>,
+        memory_max: u64,
+        reading: Reading,
+    ) -> io::Result<Option<Fetched>> {
+        let fetched = self.try_fetch(slot, memory_max, reading);
+        if fetched.is_err() {
+            self.remove(slot);
+        }
+        fetched
+    }
+
+    fn try_fetch(
+        &self,
+        slot: &Arc<Slot>,
+        memory_max: u64,
+        reading: Reading,
+    ) -> io::Result<Option<Fetched>> {
+        let file = sys::file::open(&self.path(slot.key))?;
+        if slot.bytes > memory_max {
+            let Some(head) = self.read_head(&file, slot.key, reading)? else {
+                return Ok(None);
+            };
+            if !slot.is_checked() {
+                if reading == Reading::Cached {
+                    return Ok(None);
+                }
+                check_body(&file, &head)?;
+                slot.set_checked();
+            }
+            return Ok(Some(Fetched::File { head, file }));
+        }
+        let size = usize::try_from(slot.bytes).map_err(io::Error::other)?;
+        let mut bytes = vec![0; size];
+        if !read_at(&file, &mut bytes, 0, reading)? {
+            return Ok(None);
+        }
+        let head = decode(&bytes, slot.key, slot.bytes)?;
+        let body = Bytes::from(bytes).slice(head.bytes() as usize..);
+        if !slot.is_checked() {
+            if format::hash(&body) != head.body_hash {
+                return Err(broken());
+            }
+            slot.set_checked();
+        }
+        Ok(Some(Fetched::Memory { head, body }))
+    }
+
+    /// `None`: not without waiting for the disk.
+    fn read_head(&self, file: &File, key: Key, reading: Reading) -> io::Result<Option<Head>> {
+        let size = sys::file::status(file)?.identity.size;
+        let mut bytes = vec![0; HEAD_READ.min(usize::try_from(size).unwrap_or(HEAD_READ))];
+        if !read_at(file, &mut bytes, 0, reading)? {
+            return Ok(None);
+        }
+        let length = Head::length(&bytes).map_err(|_| broken())?;
+        if length > bytes.len() {
+            bytes.resize(length, 0);
+            if !read_at(file, &mut bytes, 0, reading)? {
+                return Ok(None);
+            }
+        }
+        decode(&bytes, key, size).map(Some)
+    }
+
+    /// Drops an entry.
+    pub fn remove(&self, slot: &Arc<Slot>) {
+        if self.index.remove(slot) {
+            // One that is not there needs no removing; one that cannot be removed is overwritten or found by a scan.
+            let _gone = std::fs::remove_file(self.path(slot.key));
+        }
+    }
+
+    /// Drops the entries of a group; how many there were.
+    pub fn remove_group(&self, group: u64, which: impl Fn(&Slot) -> bool) -> usize {
+        let slots = self.index.group(group);
+        let doomed = slots.iter().filter(|slot| which(slot));
+        doomed.map(|slot| self.remove(slot)).count()
+    }
+
+    fn path(&self, key: Key) -> PathBuf {
+        let name = key.name();
+        let mut path = self.directory.join(name.get(..2).unwrap_or_default());
+        path.push(name);
+        path
+    }
+
+    fn adopt(&self, slot: Arc<Slot>) -> Arc<Slot> {
+        let slot = self.index.adopt(slot);
+        self.make_room();
+        self.version.fetch_add(1, Ordering::AcqRel);
+        slot
+    }
+
+    fn added(&self, slot: Arc<Slot>) {
+        self.index.insert(slot);
+        self.make_room();
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn make_room(&self) {
+        for slot in self.index.surplus(self.bytes_max(), ENTRIES_MAX) {
+            self.remove(&slot);
+            self.evicted.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Seconds since 1970: what uses are noted in.
+#[must_use]
+pub fn unix_seconds() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs())
+}
+
+fn broken() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the entry is broken")
+}
+
+fn decode(bytes: &[u8], key: Key, file_bytes: u64) -> io::Result<Head> {
+    match Head::decode(bytes) {
+        Ok(head) if head.has_key(key) && head.file_bytes() == file_bytes => Ok(head),
+        _ => Err(broken()),
+    }
+}
+
+/// Fills `buffer`; false if that would mean to wait for the disk. A file that is too short is an error.
+fn read_at(file: &File, buffer: &mut [u8], offset: u64, reading: Reading) -> io::Result<bool> {
+    if reading == Reading::Cached {
+        return match sys::io::pread_cached(file, buffer, offset)? {
+            Cached::Read(count) if count == buffer.len() => Ok(true),
+            _ => Ok(false),
+        };
+    }
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match sys::io::pread(file, rest, offset + filled as u64)? {
+            0 => return Err(broken()),
+            count => filled += count,
+        }
+    }
+    Ok(true)
+}
+
+/// Compares the body's hash, piece by piece.
+fn check_body(file: &File, head: &Head) -> io::Result<()> {
+    let mut hasher = twox_hash::XxHash3_64::with_seed(0);
+    let mut piece = vec![0; PIECE];
+    let (mut at, end) = (head.bytes(), head.file_bytes());
+    while at < end {
+        let count = PIECE.min(usize::try_from(end - at).unwrap_or(PIECE));
+        read_at(file, &mut piece[..count], at, Reading::Blocking)?;
+        std::hash::Hasher::write(&mut hasher, &piece[..count]);
+        at += count as u64;
+    }
+    match std::hash::Hasher::finish(&hasher) == head.body_hash {
+        true => Ok(()),
+        false => Err(broken()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
