@@ -70,6 +70,7 @@ const LANGUAGE: &[&str] = &[
     "config::directive",
     "config::model",
     "config::setting",
+    "config::zones",
 ];
 
 /// Imports against the layers: importer, imported, why. An entry that nothing needs any more fails the test, and so

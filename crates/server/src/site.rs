@@ -102,6 +102,9 @@ impl Service<Arc<Config>> for Running {
         config: Arc<Config>,
         resources: &Resources,
     ) -> Result<(), String> {
+        let limits = &config.http.limits;
+        limits.check_successor(&self.config.http.limits)?;
+        limits.inherit(&self.config.http.limits);
         install_logs(&config, resources);
         let in_force = Arc::new(InForce::new(self.notifier.clone()));
         self.number += 1;

@@ -25,6 +25,8 @@ pub const TABLES: &[&[Row<Set>]] = &[
     variables::map::directive::DIRECTIVES,
     rewrite::settings::DIRECTIVES,
     rewrite::directive::DIRECTIVES,
+    limit::requests::DIRECTIVES,
+    limit::connections::DIRECTIVES,
     access::limit_except::DIRECTIVES,
     access::allow_deny::DIRECTIVES,
     limit::rate::DIRECTIVES,

@@ -14,6 +14,7 @@ pub mod modules;
 pub mod refused;
 pub mod resolve;
 pub mod setting;
+pub mod zones;
 
 pub use build::Paths;
 pub use model::Config;

@@ -37,6 +37,8 @@ features! { RawLocation, LocationSettings,
     transmission: connection::transmission,
     request_body: request_body,
     limit_rate: limit::rate,
+    limit_requests: limit::requests,
+    limit_connections: limit::connections,
     redirect: pipeline::redirect,
     error_pages: pipeline::error_pages,
     rewrite: rewrite::settings,
@@ -95,6 +97,7 @@ pub struct RawHttp {
     pub log_formats: log::format::RawFormats,
     pub map_hash_max_size: Setting<u64>,
     pub map_hash_bucket_size: Setting<u64>,
+    pub limits: limit::AllZones,
 }
 
 /// A location, resolved.
@@ -132,6 +135,7 @@ pub struct Http {
     pub locations: Vec<Location>,
     pub listens: Vec<Listener>,
     pub variables: Variables,
+    pub limits: limit::AllZones,
 }
 
 /// One listening address with the servers behind it.

@@ -59,6 +59,8 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Failure> {
         ..Resolver::default()
     };
     let thread_pools = std::mem::take(&mut build.thread_pools);
+    let zones = std::mem::take(&mut build.zones);
+    let limits = std::mem::take(&mut build.http.limits);
     let read = resolver.http(build, &error_log, &mut logs);
     let (resolver, variables) = match read {
         Ok(variables) => (resolver, variables),
@@ -69,6 +71,7 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Failure> {
     let mut late_warnings = Vec::new();
     let settled = thread_pools
         .check()
+        .and_then(|()| zones.check())
         .and_then(|()| main.check(sockets.count(), &mut late_warnings));
     if let Err(error) = settled {
         return Err(Failure {
@@ -84,6 +87,7 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Failure> {
             locations: resolver.locations,
             listens,
             variables,
+            limits,
         },
         error_log: error_log.logs,
         logs,

@@ -115,6 +115,10 @@ pub struct Buffers {
 /// A larger head's memory is not kept.
 const BUFFER_KEEP_MAX: usize = 16 * 1024;
 
+/// Something that a request holds and that is given back when it has ended, after its log line: by being dropped. What that
+/// is, each feature decides, hence `dyn`.
+pub trait AtEnd {}
+
 /// A request.
 pub struct Request {
     pub generation: Rc<Generation>,
@@ -159,6 +163,11 @@ pub struct Request {
     pub read_with_turn: bool,
     /// `$limit_rate` as set by `set` or X-Accel-Limit-Rate, in bytes per second.
     pub limit_rate: Cell<Option<u64>>,
+    /// `$limit_req_status` and `$limit_conn_status`, once the limits were asked.
+    pub limit_req_status: Cell<Option<&'static str>>,
+    pub limit_conn_status: Cell<Option<&'static str>>,
+    /// Given back when the request has ended.
+    pub at_end: Vec<Box<dyn AtEnd>>,
     /// The status that stands above the response's own: that of the error whose page is being made.
     pub error_status: Option<u16>,
     /// Where a redirect leads whose page is being made.
@@ -215,6 +224,9 @@ impl Request {
             pipelined: false,
             read_with_turn: false,
             limit_rate: Cell::new(None),
+            limit_req_status: Cell::new(None),
+            limit_conn_status: Cell::new(None),
+            at_end: Vec::new(),
             error_status: None,
             error_location: None,
             continued: false,

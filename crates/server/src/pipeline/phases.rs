@@ -7,6 +7,7 @@ use crate::config::model::LocationId;
 use crate::content::{self, try_files};
 use crate::http::interrupt::Target;
 use crate::http::{Interrupt, Phase, Request, Response};
+use crate::limit;
 use crate::log::error::{Level, write_request};
 use crate::rewrite::{self, Flow};
 use crate::routing::locations;
@@ -62,6 +63,8 @@ async fn run(request: &mut Request, start: Start) -> Phase<Response> {
         find_location(request)?;
     }
     rewrite_location(request)?;
+    limit::requests::check(request).await?;
+    limit::connections::check(request)?;
     allow_deny::check(request)?;
     try_files::check(request)?;
     content::respond(request).await

@@ -11,8 +11,6 @@ pub const FIXED: &[Fixed] = &[
     ("gzip_ratio", NOT_FOUND),
     ("http2", EMPTY),
     ("http3", EMPTY),
-    ("limit_conn_status", NOT_FOUND),
-    ("limit_req_status", NOT_FOUND),
     ("proxy_host", NOT_FOUND),
     ("proxy_port", NOT_FOUND),
     ("proxy_protocol_addr", NOT_FOUND),

@@ -22,6 +22,12 @@ pub const FIXED: &[Fixed] = &[
         append(Some(ok), out)
     }),
     ("limit_rate", limit_rate),
+    ("limit_req_status", |request, out| {
+        append(request.limit_req_status.get().map(str::as_bytes), out)
+    }),
+    ("limit_conn_status", |request, out| {
+        append(request.limit_conn_status.get().map(str::as_bytes), out)
+    }),
     // These names stand by themselves, so that a configuration may not define them.
     ("sent_http_content_type", |request, out| {
         sent_first(request, b"content_type", out)
