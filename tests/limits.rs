@@ -103,7 +103,7 @@ fn counts_outlive_a_reload_but_not_another_key() {
 
 #[test]
 fn a_place_is_given_back_when_its_client_goes() {
-    let zone = "limit_conn_zone $server_name zone=a:1m;";
+    let zone = "limit_conn_zone $remote_addr zone=a:1m;";
     let inside = "limit_conn a 1; location = /big { limit_rate 1k; }";
     let running = Running::start(zone, inside);
     let mut slow = Client::connect(running.lease.port).unwrap();
