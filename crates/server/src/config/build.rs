@@ -88,6 +88,7 @@ pub struct Build<'a> {
     pub thread_pools: super::accepted::ThreadPools,
     pub zones: super::zones::Zones,
     pub addresses: crate::listen::options::Addresses,
+    pub pools: crate::pool::directive::RawPools,
     pub warnings: Vec<conf::Error>,
     frames: Vec<Frame>,
 }
@@ -105,6 +106,7 @@ impl<'a> Build<'a> {
             thread_pools: Default::default(),
             zones: Default::default(),
             addresses: Default::default(),
+            pools: Default::default(),
             warnings: Vec::new(),
             frames: vec![Frame::new(Contexts::MAIN, LocationKind::None, None)],
         }

@@ -136,6 +136,7 @@ pub struct Http {
     pub listens: Vec<Listener>,
     pub variables: Variables,
     pub limits: limit::AllZones,
+    pub pools: crate::pool::Pools,
 }
 
 /// One listening address with the servers behind it.

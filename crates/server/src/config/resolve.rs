@@ -42,6 +42,8 @@ pub struct Resolver {
     /// Where `http` ends: what is wrong with a block as a whole is found there.
     http_end: Option<conf::Position>,
     warnings: Vec<Error>,
+    /// `fastcgi_pass pool:NAME` is looked up here.
+    pub pools: crate::pool::Pools,
 }
 
 /// Resolves what `build` has read.
@@ -56,6 +58,7 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Failure> {
     let mut resolver = Resolver {
         warnings: std::mem::take(&mut build.warnings),
         addresses: std::mem::take(&mut build.addresses),
+        pools: crate::pool::Pools::new(std::mem::take(&mut build.pools)),
         ..Resolver::default()
     };
     let thread_pools = std::mem::take(&mut build.thread_pools);
@@ -88,6 +91,7 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Failure> {
             listens,
             variables,
             limits,
+            pools: resolver.pools,
         },
         error_log: error_log.logs,
         logs,
