@@ -7,6 +7,7 @@ mod requests;
 mod setup;
 
 use crate::directory::Directory;
+use crate::fastcgi::Responder;
 use crate::normalise::{self, Masks};
 use crate::origin::Origin;
 use crate::ports::{self, Lease};
@@ -161,6 +162,7 @@ struct Run {
     directory: Directory,
     leases: Vec<Lease>,
     origin: Option<Origin>,
+    responder: Option<Responder>,
     conf: String,
 }
 
@@ -193,10 +195,18 @@ impl Run {
                 Some(Origin::start(replies).map_err(|error| format!("the origin: {error}"))?)
             }
         };
+        let responder = match case.file("fastcgi") {
+            None if !text.contains("%FASTCGI%") => None,
+            outputs => {
+                let outputs = requests::canned_outputs(&outputs.unwrap_or_default())?;
+                Some(Responder::start(outputs).map_err(|error| format!("the responder: {error}"))?)
+            }
+        };
         let run = Run {
             directory,
             leases,
             origin,
+            responder,
             conf,
         };
         if example::of(&case.folder).is_some() {
@@ -215,17 +225,28 @@ impl Run {
         for (index, lease) in self.leases.iter().enumerate() {
             text = text.replace(&port_name(index + 1), &lease.port.to_string());
         }
-        match &self.origin {
-            Some(origin) => text.replace("%ORIGIN%", &format!("127.0.0.1:{}", origin.port())),
-            None => text,
+        for (name, address) in self.peers() {
+            text = text.replace(name, &address);
         }
+        text
+    }
+
+    /// The toy servers of this run: what stands for them, and their addresses.
+    fn peers(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let origin = self.origin.as_ref().map(|peer| ("%ORIGIN%", peer.port()));
+        let responder = self.responder.as_ref();
+        let responder = responder.map(|peer| ("%FASTCGI%", peer.port()));
+        [origin, responder]
+            .into_iter()
+            .flatten()
+            .map(|(name, port)| (name, format!("127.0.0.1:{port}")))
     }
 
     fn masks(&self) -> Masks {
         let mut masks = Masks::default();
         masks.text(&self.directory.path().display().to_string(), "%DIR%");
-        if let Some(origin) = &self.origin {
-            masks.text(&format!("127.0.0.1:{}", origin.port()), "%ORIGIN%");
+        for (name, address) in self.peers() {
+            masks.text(&address, name);
         }
         for (index, lease) in self.leases.iter().enumerate() {
             masks.port(lease.port, &port_name(index + 1));

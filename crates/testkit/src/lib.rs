@@ -1,6 +1,8 @@
 //! What the tests need around a server: ports, a temporary directory, the process, a raw client, a toy origin,
 //! and the case folders of `tests/cases` (their format is in tests/README.md).
 
+/// A listening socket with a thread for each connection.
+mod acceptor;
 /// Case folders: their files, their run, the comparison.
 pub mod case;
 /// A client that sends exactly the bytes it is given.
@@ -9,6 +11,8 @@ pub mod client;
 pub mod difference;
 /// A temporary directory that goes away with its owner.
 pub mod directory;
+/// A toy FastCGI program.
+pub mod fastcgi;
 /// Generated documentation that must be current.
 pub mod generated;
 /// Replies and logs as text without what changes from run to run.

@@ -1,59 +1,45 @@
 //! A toy upstream: answers canned replies by path, and echoes the request it got on every other path.
 
+use crate::acceptor::Acceptor;
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 const READ_LIMIT: Duration = Duration::from_secs(10);
 const REQUEST_LIMIT: usize = 16 * 1024 * 1024;
 
 pub struct Origin {
-    port: u16,
+    acceptor: Acceptor,
     state: Arc<State>,
-    acceptor: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
 struct State {
     /// Path without arguments → the whole reply as bytes.
     replies: HashMap<String, Vec<u8>>,
-    stopping: AtomicBool,
     connections: AtomicUsize,
     requests: AtomicUsize,
 }
 
 impl Origin {
     pub fn start(replies: HashMap<String, Vec<u8>>) -> std::io::Result<Origin> {
-        let listener = TcpListener::bind(("127.0.0.1", 0))?;
-        let port = listener.local_addr()?.port();
         let state = Arc::new(State {
             replies,
             ..State::default()
         });
         let shared = Arc::clone(&state);
-        let acceptor = std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                if shared.stopping.load(Ordering::Relaxed) {
-                    return;
-                }
-                shared.connections.fetch_add(1, Ordering::Relaxed);
-                let state = Arc::clone(&shared);
-                std::thread::spawn(move || state.serve(stream));
-            }
-        });
-        Ok(Origin {
-            port,
-            state,
-            acceptor: Some(acceptor),
-        })
+        let acceptor = Acceptor::start(move |stream| {
+            shared.connections.fetch_add(1, Ordering::Relaxed);
+            shared.serve(stream);
+        })?;
+        Ok(Origin { acceptor, state })
     }
 
     pub fn port(&self) -> u16 {
-        self.port
+        self.acceptor.port()
     }
 
     /// Connections accepted so far.
@@ -64,17 +50,6 @@ impl Origin {
     /// Requests answered so far.
     pub fn requests(&self) -> usize {
         self.state.requests.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Origin {
-    fn drop(&mut self) {
-        self.state.stopping.store(true, Ordering::Relaxed);
-        // Wakes the acceptor; one that is gone already needs no waking.
-        let _ = TcpStream::connect(("127.0.0.1", self.port));
-        if let Some(acceptor) = self.acceptor.take() {
-            let _ = acceptor.join();
-        }
     }
 }
 

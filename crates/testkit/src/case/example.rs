@@ -4,6 +4,12 @@
 use regex::Regex;
 use std::path::{Path, PathBuf};
 
+/// Where the examples' applications listen, and PHP as Debian starts it: the toy servers take their places.
+const APPLICATION: &str = "127.0.0.1:3000";
+const PHP: &str = "unix:/run/php/php8.2-fpm.sock";
+/// Folders of documents, which nothing includes.
+const DOCUMENTS: &[&str] = &["html", "public"];
+
 /// The example's folder, if the case is of one.
 pub fn of(case: &Path) -> Option<PathBuf> {
     let name = std::fs::read_to_string(case.join("example")).ok()?;
@@ -19,6 +25,8 @@ pub fn configuration(text: &str) -> String {
     own.replace_all(text, "")
         .replace("127.0.0.1:8080", "127.0.0.1:%PORT%")
         .replace("127.0.0.1:8081", "127.0.0.1:%PORT2%")
+        .replace(APPLICATION, "%ORIGIN%")
+        .replace(PHP, "%FASTCGI%")
 }
 
 /// Puts the run's values into the files that nginx.conf includes.
@@ -28,14 +36,16 @@ pub fn fill_included(
 ) -> std::io::Result<()> {
     for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();
-        if path.is_dir() {
+        let documents = DOCUMENTS.iter().any(|name| path.ends_with(name));
+        if path.is_dir() && !documents {
             fill_included(&path, fill)?;
-        } else if path
-            .extension()
-            .is_some_and(|extension| extension == "conf")
-        {
+        } else if path.is_file() {
             let text = std::fs::read_to_string(&path)?;
-            std::fs::write(&path, fill(&configuration(&text)))?;
+            let filled = fill(&configuration(&text));
+            // A file left alone keeps its time.
+            if filled != text {
+                std::fs::write(&path, filled)?;
+            }
         }
     }
     Ok(())
@@ -50,6 +60,12 @@ mod tests {
         assert_eq!(
             configuration("pid a;\nhttp {\n  error_log b;\n  listen 127.0.0.1:8080;\n}\n"),
             "\nhttp {\n  error_log b;\n  listen 127.0.0.1:%PORT%;\n}\n"
+        );
+        assert_eq!(
+            configuration(
+                "proxy_pass http://127.0.0.1:3000/; fastcgi_pass unix:/run/php/php8.2-fpm.sock;"
+            ),
+            "proxy_pass http://%ORIGIN%/; fastcgi_pass %FASTCGI%;"
         );
     }
 }

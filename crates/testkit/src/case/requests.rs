@@ -2,6 +2,7 @@
 //! `raw` ones are C escapes and nothing else.
 
 use super::blocks::{self, Block};
+use crate::fastcgi::Output;
 use regex::{Captures, Regex};
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -152,6 +153,26 @@ pub fn canned_replies(text: &str) -> Result<HashMap<String, Vec<u8>>, String> {
             Ok((block.name, bytes))
         })
         .collect()
+}
+
+/// What a FastCGI program writes, by path. A plain block's head gets CRLF, nothing is added.
+pub fn canned_outputs(text: &str) -> Result<HashMap<String, Output>, String> {
+    if text.trim().is_empty() {
+        return Ok(HashMap::new());
+    }
+    let outputs = blocks::parse(text)?.into_iter().map(|block| {
+        let text = expand(&block.text);
+        let stdout = if block.option("raw").is_some() {
+            unescape(&text)?
+        } else {
+            let text = text.trim_end_matches('\n');
+            let (head, body) = text.split_once("\n\n").unwrap_or((text, ""));
+            format!("{}\r\n\r\n{body}", head.replace('\n', "\r\n")).into_bytes()
+        };
+        let stderr = block.option("stderr").unwrap_or_default().into();
+        Ok((block.name, Output { stdout, stderr }))
+    });
+    outputs.collect()
 }
 
 fn reply(text: &str) -> Vec<u8> {
