@@ -106,6 +106,7 @@ impl Service<Arc<Config>> for Running {
         limits.check_successor(&self.config.http.limits)?;
         limits.inherit(&self.config.http.limits);
         install_logs(&config, resources);
+        (config.http.upstreams).adopt(&self.config.http.upstreams);
         let in_force = Arc::new(InForce::new(self.notifier.clone()));
         self.number += 1;
         for worker in &self.workers {

@@ -14,6 +14,8 @@ pub mod channel;
 pub mod errno;
 /// Files: opening with care, their identity, their owner.
 pub mod file;
+/// The addresses of a host name.
+pub mod host;
 /// Changes in directories as readable events.
 pub mod inotify;
 /// Moving bytes: scattered reads and writes, sendfile, reads that refuse to block.

@@ -38,6 +38,7 @@ pub const TABLES: &[&[Row<Set>]] = &[
     content::autoindex::DIRECTIVES,
     content::try_files::DIRECTIVES,
     content::status::DIRECTIVES,
+    upstream::directive::DIRECTIVES,
     upstream::settings::PROXY,
     upstream::settings::FASTCGI,
     crate::pool::directive::DIRECTIVES,

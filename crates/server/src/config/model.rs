@@ -95,6 +95,9 @@ pub struct RawHttp {
     pub seen: bool,
     pub frame: Option<Box<Frame>>,
     pub log_formats: log::format::RawFormats,
+    pub upstreams: upstream::written::Upstreams,
+    /// The group whose block is being read.
+    pub upstream: Option<upstream::group::GroupId>,
     pub map_hash_max_size: Setting<u64>,
     pub map_hash_bucket_size: Setting<u64>,
     pub limits: limit::AllZones,
@@ -137,6 +140,7 @@ pub struct Http {
     pub variables: Variables,
     pub limits: limit::AllZones,
     pub pools: crate::pool::Pools,
+    pub upstreams: upstream::target::Groups,
 }
 
 /// One listening address with the servers behind it.

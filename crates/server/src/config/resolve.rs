@@ -13,6 +13,7 @@ use crate::pipeline::hot;
 use crate::routing::hosts::{Hosts, NameError, ServerName};
 use crate::routing::locations::Routes;
 use crate::upstream::settings::Family;
+use crate::upstream::target::Groups;
 use crate::variables::registry::Variables;
 use crate::{log, rewrite};
 use bytes::Bytes;
@@ -39,6 +40,7 @@ pub struct Resolver {
     assigning: usize,
     /// Some log's path or condition has `$1` … `$9` in it.
     captures_logged: bool,
+    upstreams: Groups,
     /// Where `http` ends: what is wrong with a block as a whole is found there.
     http_end: Option<conf::Position>,
     warnings: Vec<Error>,
@@ -92,6 +94,7 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Failure> {
             variables,
             limits,
             pools: resolver.pools,
+            upstreams: resolver.upstreams,
         },
         error_log: error_log.logs,
         logs,
@@ -117,6 +120,7 @@ impl Resolver {
             };
             outer.static_files.root = crate::content::static_files::Root::built_in(build.paths);
             let mut settings = frame.location.resolve(&outer);
+            self.upstreams = build.http.upstreams.resolve()?;
             let is_silent = |child: &Child| match child {
                 Child::Server(server) => server.location.access_log.logs.0.is_none(),
                 _ => false,
