@@ -56,6 +56,7 @@ const WITHIN_A_ROW: &[(&str, &str)] = &[
     ("upstream", "pool"),
     ("content", "precompress"),
     ("upstream", "limit"),
+    ("encoding", "routing"),
     ("routing", "variables"),
     ("http", "net"),
     ("net", "http"),

@@ -6,7 +6,7 @@ use super::directive::Set;
 use super::inventory::{self, Entry};
 use super::refused;
 use crate::{
-    access, connection, content, filter, http, limit, listen, log, pipeline, request_body, rewrite,
+    access, connection, content, encoding, filter, http, limit, listen, log, pipeline, request_body, rewrite,
     routing, upstream, variables,
 };
 use conf::table::{Arity, Contexts, Row};
@@ -42,6 +42,7 @@ pub const TABLES: &[&[Row<Set>]] = &[
     upstream::settings::PROXY,
     upstream::settings::FASTCGI,
     crate::pool::directive::DIRECTIVES,
+    encoding::permission::DIRECTIVES,
     filter::not_modified::DIRECTIVES,
     filter::range::DIRECTIVES,
     filter::headers::DIRECTIVES,

@@ -36,7 +36,6 @@ pub const NEUTRAL: &[Neutral] = &[
     neutral("gunzip", OFF, NOT_DONE),
     neutral("gzip", OFF, NOT_DONE),
     neutral("gzip_static", OFF, NOT_DONE),
-    neutral("gzip_vary", OFF, NOT_DONE),
     neutral("http2", OFF, NOT_DONE),
     neutral("http3", OFF, NOT_DONE),
     neutral("image_filter", OFF, NOT_DONE),

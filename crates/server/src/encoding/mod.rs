@@ -1,3 +1,11 @@
 //! Content codings: which of them a client gets, and what makes and undoes them.
 
-pub mod negotiate;
+pub mod gunzip; // gzip undone
+pub mod levels; // what a configured level means to a library
+pub mod negotiate; // which coding a client gets
+pub mod permission; // gzip_proxied and kin
+pub mod stream; // bodies in pieces
+pub mod whole; // bodies in memory
+
+#[cfg(test)]
+mod testing;

@@ -59,6 +59,11 @@ impl Offers {
     }
 
     #[must_use]
+    pub const fn without(self, coding: Coding) -> Offers {
+        Offers(self.0 & !(1 << coding as u8))
+    }
+
+    #[must_use]
     pub const fn contains(self, coding: Coding) -> bool {
         self.0 & 1 << coding as u8 != 0
     }

@@ -4,6 +4,7 @@ pub mod body;
 pub mod counters;
 pub mod file;
 pub mod interrupt;
+pub mod media_types;
 pub mod mime;
 pub mod places;
 pub mod request;

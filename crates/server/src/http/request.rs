@@ -176,6 +176,8 @@ pub struct Request {
     pub continued: bool,
     /// The body was found too large once: the page that says so is not refused for it again.
     pub body_refused: bool,
+    /// Whether the response may be gzip for this client, once that was asked (`encoding::permission`).
+    pub gzip_permitted: Cell<Option<bool>>,
     /// An `error_page` was applied.
     pub error_page_used: bool,
     /// Bytes of the request: head and body, `$request_length`.
@@ -231,6 +233,7 @@ impl Request {
             error_location: None,
             continued: false,
             body_refused: false,
+            gzip_permitted: Cell::new(None),
             error_page_used: false,
             received: Cell::new(0),
             started_ms,
