@@ -13,6 +13,7 @@ const PERMISSIVE: &[&str] = &[
     "CC0-1.0",
     "ISC",
     "MIT",
+    "MIT-0",
     "NCSA",
     "Unicode-3.0",
     "Unlicense",

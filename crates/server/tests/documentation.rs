@@ -1,6 +1,7 @@
 //! docs/directives.md, written from the tables: what Gannet makes of each directive and variable of nginx.
 
-use server::config::directives::{CHECKED_ONLY, State, feature_rows, state};
+use conf::table::{Arity, Contexts};
+use server::config::directives::{CHECKED_ONLY, OWN, State, TABLES, feature_rows, state};
 use server::config::inventory::{self, Entry, Variable};
 use server::config::{accepted, refused};
 use server::variables::builtin;
@@ -9,7 +10,7 @@ use std::path::Path;
 
 const PREFACE: &str = "# Directives and variables
 
-What Gannet makes of every directive and variable of nginx 1.31. This page is written by `./dev docs` from the tables in
+What Gannet makes of every directive and variable of nginx 1.31, and the directives it has beside them. This page is written by `./dev docs` from the tables in
 the code.
 
 A directive **works**, or is **accepted**: it is checked as nginx checks it, and then means nothing here, for the reason
@@ -36,6 +37,7 @@ fn text() -> String {
             .collect();
         page.push_str(&directives_of(module, &of_module));
     }
+    page.push_str(&own_directives());
     page.push_str("\n## Variables\n\nA name that ends in `_` stands for a family.\n\n");
     page.push_str("| variable | module | state |\n| --- | --- | --- |\n");
     for variable in inventory::variables() {
@@ -100,6 +102,56 @@ fn directives_of(module: &str, entries: &[&Entry]) -> String {
         );
     }
     text
+}
+
+/// The directives that are not nginx's, after nginx's own.
+fn own_directives() -> String {
+    let mut text = String::from(
+        "\n## Not nginx's\n\n| directive | whose | where | arguments | |\n| --- | --- | --- | --- | --- |\n",
+    );
+    for (name, whose) in OWN {
+        for row in TABLES.iter().flat_map(|table| table.iter()) {
+            if row.name == *name {
+                let (places, arguments) = (places(row.contexts), arguments(row.arity));
+                let doc = row.doc.trim_start_matches(CHECKED_ONLY);
+                line(
+                    &mut text,
+                    format_args!("| `{name}` | {whose} | {places} | {arguments} | {doc} |"),
+                );
+            }
+        }
+    }
+    text
+}
+
+/// Contexts as the inventory writes them.
+fn places(contexts: Contexts) -> String {
+    let names = [
+        (Contexts::MAIN, "main"),
+        (Contexts::EVENTS, "events"),
+        (Contexts::HTTP, "http"),
+        (Contexts::SERVER, "server"),
+        (Contexts::LOCATION, "location"),
+        (Contexts::SERVER_IF, "if in server"),
+        (Contexts::LOCATION_IF, "if in location"),
+        (Contexts::LIMIT_EXCEPT, "limit_except"),
+        (Contexts::UPSTREAM, "upstream"),
+    ];
+    let among = names.iter().filter(|(place, _)| contexts.contains(*place));
+    let among: Vec<&str> = among.map(|(_, name)| *name).collect();
+    among.join(", ")
+}
+
+/// Numbers of arguments as the inventory writes them.
+fn arguments(arity: Arity) -> String {
+    match arity {
+        Arity::Exactly(count) => count.to_string(),
+        Arity::Between(least, most) => format!("{least}-{most}"),
+        Arity::AtLeast(least) => format!("{least}+"),
+        Arity::Flag => "on\\|off".to_owned(),
+        Arity::OneOf(counts) => format!("{counts:?}"),
+        Arity::Any => "any".to_owned(),
+    }
 }
 
 /// The line of the table, the reason, or the value that is not refused.

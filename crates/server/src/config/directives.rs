@@ -6,8 +6,8 @@ use super::directive::Set;
 use super::inventory::{self, Entry};
 use super::refused;
 use crate::{
-    access, connection, content, encoding, filter, http, limit, listen, log, pipeline, request_body, rewrite,
-    routing, upstream, variables,
+    access, connection, content, encoding, filter, http, limit, listen, log, pipeline,
+    request_body, rewrite, routing, upstream, variables,
 };
 use conf::table::{Arity, Contexts, Row};
 use std::collections::HashMap;
@@ -54,7 +54,11 @@ pub const TABLES: &[&[Row<Set>]] = &[
 ];
 
 /// Directives that are not nginx's, with whose they are.
-pub const OWN: &[(&str, &str)] = &[("php_pool", GANNET), ("php_pool_include", GANNET)];
+pub const OWN: &[(&str, &str)] = &[
+    ("php_pool", GANNET),
+    ("php_pool_include", GANNET),
+    ("compression_order", GANNET),
+];
 const GANNET: &str = "gannet";
 
 /// What becomes of a directive of nginx.

@@ -67,7 +67,7 @@ impl Decoder {
 mod tests {
     use super::*;
     use crate::encoding::negotiate::Coding;
-    use crate::encoding::testing::sample;
+    use crate::encoding::tests::sample;
     use crate::encoding::whole::encode;
 
     fn read(coded: &[u8], piece: usize, most: usize) -> io::Result<(Vec<u8>, bool)> {

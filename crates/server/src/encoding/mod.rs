@@ -8,4 +8,4 @@ pub mod stream; // bodies in pieces
 pub mod whole; // bodies in memory
 
 #[cfg(test)]
-mod testing;
+mod tests;

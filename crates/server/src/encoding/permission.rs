@@ -184,13 +184,19 @@ fn order(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     }
     // What was not named follows in the usual order.
     let rest = Order::default().0;
-    codings.extend(rest.into_iter().filter(|coding| !directive_names(directive, *coding)));
+    codings.extend(
+        rest.into_iter()
+            .filter(|coding| !directive_names(directive, *coding)),
+    );
     let codings = codings.try_into().map_err(|_| "invalid value")?;
     build.location().compression.order.set(Order(codings))
 }
 
 fn directive_names(directive: &Directive, coding: Coding) -> bool {
-    directive.args.iter().any(|word| Coding::of(word) == Some(coding))
+    directive
+        .args
+        .iter()
+        .any(|word| Coding::of(word) == Some(coding))
 }
 
 /// What the client says it takes.
@@ -218,7 +224,9 @@ pub fn codings(request: &Request, response: Option<&Response>, offers: Offers) -
 pub fn takes_gzip(request: &Request, response: Option<&Response>) -> bool {
     let accepted = accept_encoding(request);
     !accepted.is_empty()
-        && ranked(accepted, Offers::GZIP, Order::default()).next().is_some()
+        && ranked(accepted, Offers::GZIP, Order::default())
+            .next()
+            .is_some()
         && is_gzip_permitted(request, response)
 }
 
@@ -240,7 +248,10 @@ fn is_disabled(disable: Option<&Disable>, request: &Request) -> bool {
         return false;
     };
     (disable.msie6 && user_agent::browser(request).msie6)
-        || disable.patterns.iter().any(|pattern| pattern.is_match(agent))
+        || disable
+            .patterns
+            .iter()
+            .any(|pattern| pattern.is_match(agent))
 }
 
 /// nginx's order of questions: what decides first is Expires, then Cache-Control, then what is absent.
@@ -266,8 +277,9 @@ fn is_proxied_permitted(allowed: Proxied, request: &Request, response: Option<&R
             || (allowed.has(NO_STORE) && says("no-store"))
             || (allowed.has(PRIVATE) && says("private"));
     }
-    !(allowed.has(NO_LAST_MODIFIED) && response.last_modified.is_some())
-        && !(allowed.has(NO_ETAG) && response.etag.is_some())
+    let refused = (allowed.has(NO_LAST_MODIFIED) && response.last_modified.is_some())
+        || (allowed.has(NO_ETAG) && response.etag.is_some());
+    !refused
 }
 
 fn has_expired(expires: &[u8], date: Option<&Bytes>) -> bool {

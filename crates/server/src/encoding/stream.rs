@@ -271,7 +271,7 @@ fn run_zstd(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encoding::testing::{decode, decode_so_far, sample};
+    use crate::encoding::tests::{decode, decode_so_far, sample};
 
     #[test]
     fn pieces_of_any_size_make_the_same_body() {

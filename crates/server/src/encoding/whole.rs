@@ -76,7 +76,7 @@ impl Gzip {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encoding::testing::{decode, sample};
+    use crate::encoding::tests::{decode, sample};
 
     #[test]
     fn what_was_encoded_decodes_to_itself() {

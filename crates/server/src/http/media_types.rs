@@ -58,7 +58,7 @@ impl MediaTypes {
 pub fn add(
     build: &mut Build<'_>,
     directive: &Directive,
-    written: impl Fn(&mut Build<'_>) -> &mut Option<MediaTypes>,
+    written: impl for<'b> Fn(&'b mut Build<'_>) -> &'b mut Option<MediaTypes>,
 ) -> Outcome {
     let mut types = match written(build).take() {
         Some(MediaTypes::Any) => {

@@ -10,7 +10,7 @@ pub fn sample(length: usize) -> Vec<u8> {
     while text.len() < length {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         // Writing to memory does not fail.
-        let _ = write!(text, "<li>item {}</li>\n", state >> 18);
+        let _ = writeln!(text, "<li>item {}</li>", state >> 18);
     }
     text.truncate(length);
     text
