@@ -13,6 +13,7 @@ pub mod sent;
 pub mod status;
 pub mod temp_file;
 pub mod thread;
+pub mod trace;
 pub mod user_agent;
 
 pub use body::Body;

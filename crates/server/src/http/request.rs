@@ -1,6 +1,7 @@
 //! A request on its way through the phases: what was received, where it stands now, and what was sent.
 
 use super::temp_file::TempFile;
+use super::trace::Trace;
 use crate::config::Generation;
 use crate::config::model::{Location, LocationId, Server, ServerId};
 use crate::net::Stream;
@@ -187,6 +188,8 @@ pub struct Request {
     /// `$request_id`, once asked for.
     pub id: RefCell<Option<[u8; 32]>>,
     pub sent: Sent,
+    /// What other servers made of it, if any was asked.
+    pub upstream: Option<Box<Trace>>,
 }
 
 impl Request {
@@ -239,6 +242,7 @@ impl Request {
             started_ms,
             id: RefCell::new(None),
             sent: Sent::default(),
+            upstream: None,
         }
     }
 

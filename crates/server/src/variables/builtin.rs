@@ -6,6 +6,7 @@ mod moment; // clocks, the process, random ids
 mod outcome; // what was sent
 mod received; // the request as it came
 mod target; // where the request stands now
+mod upstream; // other servers that were asked
 
 use super::registry::Kind;
 use crate::http::Request;
@@ -24,10 +25,16 @@ const FIXED: &[&[Fixed]] = &[
     target::FIXED,
     moment::FIXED,
     outcome::FIXED,
+    upstream::FIXED,
     elsewhere::FIXED,
 ];
 
-const PREFIXED: &[&[Prefixed]] = &[received::PREFIXED, outcome::PREFIXED, elsewhere::PREFIXED];
+const PREFIXED: &[&[Prefixed]] = &[
+    received::PREFIXED,
+    outcome::PREFIXED,
+    upstream::PREFIXED,
+    elsewhere::PREFIXED,
+];
 
 /// Built-in names that `set` and `map` may take although they are not prefixed ones; of these, assigning to the first
 /// two changes the request itself.
@@ -58,6 +65,8 @@ fn fixed(name: &[u8]) -> Option<Evaluate> {
 
 /// Whether a variable of this name needs the sent fields to be recorded.
 pub use outcome::needs_sent_fields;
+/// Whether one needs the fields of what other servers answered.
+pub use upstream::needs_upstream_fields;
 
 /// Whether the configuration may define the variable. As in nginx, names with a prefix (`$http_x`) are free, but for
 /// those that also stand in a table by themselves.

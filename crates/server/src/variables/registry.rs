@@ -139,9 +139,14 @@ impl Registry {
             .names
             .iter()
             .any(|name| builtin::needs_sent_fields(name));
+        let uses_upstream_fields = self
+            .names
+            .iter()
+            .any(|name| builtin::needs_upstream_fields(name));
         Ok(Variables {
             kinds,
             uses_sent,
+            uses_upstream_fields,
             captures_used: self.captures_used,
             names: self.names,
         })
@@ -154,6 +159,8 @@ pub struct Variables {
     pub kinds: Vec<Kind>,
     /// Some template uses `$sent_http_…` or `$sent_trailer_…`, so that the fields of responses are recorded.
     pub uses_sent: bool,
+    /// Some template uses `$upstream_http_…` or its kin, so that the fields of other servers' responses are kept.
+    pub uses_upstream_fields: bool,
     /// Some template uses `$1` … `$9`, so that patterns without named groups are worth capturing.
     pub captures_used: bool,
     pub names: Vec<Box<[u8]>>,

@@ -9,6 +9,15 @@ pub fn find<'a>(values: impl Iterator<Item = &'a [u8]>, name: &[u8]) -> Option<&
     values.find_map(|value| find_in(value, name))
 }
 
+/// The value that a Set-Cookie field sets for a cookie of the name, found as nginx's `$upstream_cookie_name` finds it.
+pub fn set<'a>(value: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let (start, after) = value.split_at_checked(name.len())?;
+    let value = spaces(after).strip_prefix(b"=")?;
+    let value = spaces(value);
+    let own = start.eq_ignore_ascii_case(name);
+    own.then(|| &value[..memchr(b';', value).unwrap_or(value.len())])
+}
+
 fn find_in<'a>(value: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut rest = value;
     while !rest.is_empty() {
@@ -33,6 +42,22 @@ fn spaces(bytes: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cookies_that_are_set() {
+        for (value, expected) in [
+            ("a=1; Path=/", Some("1")),
+            ("A = 1", Some("1")),
+            ("a=", Some("")),
+            ("a", None),
+            ("ab=1", None),
+            ("b=1; a=2", None),
+            (" a=1", None),
+        ] {
+            let found = set(value.as_bytes(), b"a");
+            assert_eq!(found, expected.map(str::as_bytes), "{value}");
+        }
+    }
 
     /// Each row was sent to nginx 1.22 and `$cookie_a` returned.
     #[test]

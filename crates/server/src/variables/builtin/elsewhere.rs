@@ -45,22 +45,9 @@ pub const FIXED: &[Fixed] = &[
     ("ssl_session_reused", NOT_FOUND),
     ("ssl_sigalg", NOT_FOUND),
     ("ssl_sigalgs", NOT_FOUND),
-    ("upstream_addr", NOT_FOUND),
-    ("upstream_bytes_received", NOT_FOUND),
-    ("upstream_bytes_sent", NOT_FOUND),
     ("upstream_cache_etag", NOT_FOUND),
     ("upstream_cache_last_modified", NOT_FOUND),
     ("upstream_cache_status", NOT_FOUND),
-    ("upstream_connect_time", NOT_FOUND),
-    ("upstream_header_time", NOT_FOUND),
-    ("upstream_response_length", NOT_FOUND),
-    ("upstream_response_time", NOT_FOUND),
-    ("upstream_status", NOT_FOUND),
 ];
 
-pub const PREFIXED: &[Prefixed] = &[
-    ("proxy_protocol_tlv_", |_, _, _| false),
-    ("upstream_cookie_", |_, _, _| false),
-    ("upstream_http_", |_, _, _| false),
-    ("upstream_trailer_", |_, _, _| false),
-];
+pub const PREFIXED: &[Prefixed] = &[("proxy_protocol_tlv_", |_, _, _| false)];

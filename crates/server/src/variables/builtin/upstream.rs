@@ -1,0 +1,101 @@
+//! Variables of the servers that a request was passed to: their addresses, what they answered, how long they took.
+
+use super::{Fixed, Prefixed, append, append_joined, append_number, append_seconds, names_field};
+use crate::http::Request;
+use crate::http::trace::{Attempt, Field, Trace};
+use wire::fields::cookie;
+
+pub const FIXED: &[Fixed] = &[
+    ("upstream_addr", |request, out| {
+        each(request, out, |attempt, out| {
+            append(attempt.peer.as_deref(), out);
+        })
+    }),
+    ("upstream_status", |request, out| {
+        each(request, out, |attempt, out| {
+            let status = Some(attempt.status).filter(|&status| status > 0);
+            number_or_dash(status.map(u64::from), out, append_number);
+        })
+    }),
+    ("upstream_connect_time", |request, out| {
+        times(request, out, |attempt| attempt.connect_ms)
+    }),
+    ("upstream_header_time", |request, out| {
+        times(request, out, |attempt| attempt.header_ms)
+    }),
+    ("upstream_response_time", |request, out| {
+        times(request, out, |attempt| attempt.response_ms)
+    }),
+    ("upstream_response_length", |request, out| {
+        counts(request, out, |attempt| attempt.response_length)
+    }),
+    ("upstream_bytes_received", |request, out| {
+        counts(request, out, |attempt| attempt.bytes_received)
+    }),
+    ("upstream_bytes_sent", |request, out| {
+        counts(request, out, |attempt| attempt.bytes_sent)
+    }),
+];
+
+pub const PREFIXED: &[Prefixed] = &[
+    ("upstream_http_", |request, suffix, out| {
+        field(request, suffix, out, |trace| &trace.fields)
+    }),
+    ("upstream_trailer_", |request, suffix, out| {
+        field(request, suffix, out, |trace| &trace.trailers)
+    }),
+    ("upstream_cookie_", |request, suffix, out| {
+        let fields = request.upstream.iter().flat_map(|trace| &trace.fields);
+        let mut values = fields
+            .filter(|(name, _)| name.eq_ignore_ascii_case(b"set-cookie"))
+            .map(|(_, value)| &value[..]);
+        append(values.find_map(|value| cookie::set(value, suffix)), out)
+    }),
+];
+
+/// Whether a variable of this name needs the fields of responses to be kept.
+#[must_use]
+pub fn needs_upstream_fields(name: &[u8]) -> bool {
+    PREFIXED
+        .iter()
+        .any(|(prefix, _)| name.starts_with(prefix.as_bytes()))
+}
+
+fn each(request: &Request, out: &mut Vec<u8>, value: impl Fn(&Attempt, &mut Vec<u8>)) -> bool {
+    let trace = request.upstream.as_ref();
+    trace.is_some_and(|trace| trace.append_each(out, value))
+}
+
+fn times(request: &Request, out: &mut Vec<u8>, ms: impl Fn(&Attempt) -> Option<u64>) -> bool {
+    each(request, out, |attempt, out| {
+        number_or_dash(ms(attempt), out, append_seconds);
+    })
+}
+
+fn counts(request: &Request, out: &mut Vec<u8>, count: impl Fn(&Attempt) -> u64) -> bool {
+    each(request, out, |attempt, out| {
+        append_number(count(attempt), out);
+    })
+}
+
+fn number_or_dash(number: Option<u64>, out: &mut Vec<u8>, append: fn(u64, &mut Vec<u8>) -> bool) {
+    match number {
+        Some(number) => {
+            append(number, out);
+        }
+        None => out.push(b'-'),
+    }
+}
+
+fn field(
+    request: &Request,
+    suffix: &[u8],
+    out: &mut Vec<u8>,
+    fields: fn(&Trace) -> &Vec<Field>,
+) -> bool {
+    let fields = request.upstream.iter().flat_map(|trace| fields(trace));
+    let values = fields
+        .filter(|(name, _)| names_field(name, suffix))
+        .map(|(_, value)| &value[..]);
+    append_joined(values, b", ", out)
+}
