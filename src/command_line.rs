@@ -12,7 +12,12 @@ use std::path::PathBuf;
 #[derive(Debug, PartialEq, Eq)]
 pub enum CommandLine {
     Nginx(Box<Switches>),
-    Serve { directory: PathBuf, listen: String },
+    Serve {
+        directory: PathBuf,
+        listen: String,
+    },
+    /// The load tester, with its arguments.
+    Load(Vec<OsString>),
 }
 
 /// nginx's switches.
@@ -38,6 +43,7 @@ pub const SERVE_ADDRESS: &str = "127.0.0.1:8080";
 pub fn parse(arguments: &[OsString]) -> Result<CommandLine, Vec<u8>> {
     match arguments.split_first() {
         Some((word, rest)) if word == "serve" => parse_serve(rest),
+        Some((word, rest)) if word == "load" => Ok(CommandLine::Load(rest.to_vec())),
         _ => parse_switches(arguments).map(|switches| CommandLine::Nginx(Box::new(switches))),
     }
 }
@@ -162,6 +168,7 @@ fn help() -> String {
         "Usage: nginx [-?hvVtTq] [-s signal] [-p prefix]
              [-e filename] [-c filename] [-g directives]
        gannet serve directory [--listen address]
+       gannet load [options] url...
 
 Options:
   -?,-h         : this help
@@ -176,6 +183,7 @@ Options:
   -c filename   : set configuration file (default: {configuration})
   -g directives : set global directives out of configuration file
   serve         : serve a directory without configuration (default address: {SERVE_ADDRESS})
+  load          : load a server and measure it; see gannet load --help
 
 "
     )

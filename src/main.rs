@@ -1,6 +1,7 @@
 //! The `gannet` binary: from the command line to the process layer.
 
 mod command_line;
+mod load;
 mod serve;
 
 use command_line::{CommandLine, Switches};
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
     match command_line::parse(&arguments) {
         Ok(CommandLine::Nginx(switches)) => run_nginx(*switches),
         Ok(CommandLine::Serve { directory, listen }) => run_serve(&directory, &listen),
+        Ok(CommandLine::Load(arguments)) => load::run(&arguments),
         Err(complaint) => {
             print(&[b"nginx: ", complaint.as_slice(), b"\n"].concat());
             ExitCode::FAILURE

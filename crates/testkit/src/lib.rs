@@ -25,5 +25,7 @@ pub mod ports;
 pub mod queue;
 /// HTTP/1 replies, read strictly.
 pub mod reply;
+/// A server whose delays are known.
+pub mod responder;
 /// Starts Gannet or nginx, waits until it listens, stops and reaps it.
 pub mod server;

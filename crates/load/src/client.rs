@@ -1,0 +1,295 @@
+//! An HTTP/1.1 client for one user: a connection to each server, a request and its response at a time.
+
+use crate::failure::Failure;
+use crate::plan::{ClientOptions, Step};
+use crate::record::Sample;
+use crate::response::{Invalid, Reader};
+use crate::target::Endpoint;
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+
+/// The buffer that all connections of a thread read into.
+const SCRATCH: usize = 64 * 1024;
+/// How long the server's end of a connection is waited for that it said it would close.
+const CLOSE_WAIT: Duration = Duration::from_secs(1);
+
+/// Memory that the users of a thread share: nobody keeps it over an await.
+pub type Scratch = Rc<RefCell<Vec<u8>>>;
+
+pub fn scratch() -> Scratch {
+    Rc::new(RefCell::new(vec![0; SCRATCH]))
+}
+
+/// One user's connections.
+pub struct Client {
+    connections: Vec<Option<TcpStream>>,
+    reader: Reader,
+    scratch: Scratch,
+    /// A request with values in it, being put together.
+    assembled: Vec<u8>,
+    deadline: Deadline,
+    /// When the response was whole.
+    done_at: Option<Instant>,
+    options: ClientOptions,
+}
+
+impl Client {
+    pub fn new(endpoints: usize, options: &ClientOptions, scratch: Scratch) -> Client {
+        Client {
+            connections: (0..endpoints).map(|_| None).collect(),
+            reader: Reader::default(),
+            scratch,
+            assembled: Vec::new(),
+            deadline: Deadline::default(),
+            done_at: None,
+            options: options.clone(),
+        }
+    }
+
+    /// The response read last, as far as it was kept.
+    pub fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// Closes all connections, so that the next requests open new ones.
+    pub fn forget(&mut self) {
+        self.connections.iter_mut().for_each(|slot| *slot = None);
+    }
+
+    /// Sends the step's request and reads the response. `begin` is when it began or was due, `now` the present.
+    /// The sample has all but the judgement of the checks; beside it, when the response was whole.
+    pub async fn exchange(
+        &mut self,
+        endpoint: &Endpoint,
+        step: &Step,
+        values: &[Vec<u8>],
+        begin: Instant,
+        now: Instant,
+    ) -> (Sample, Instant) {
+        let mut sample = Sample {
+            label: step.label,
+            ..Sample::default()
+        };
+        // The timeout runs from now on: a request that was due long ago still has its chance.
+        self.deadline.set(now + self.options.timeout);
+        self.done_at = None;
+        let done = self.attempt(endpoint, step, values, &mut sample).await;
+        sample.failure = done.err();
+        if sample.failure.is_some() {
+            self.drop_connection(step);
+        }
+        sample.status = self.reader.status;
+        sample.received_bytes = self.reader.received;
+        sample.body_bytes = self.reader.body_bytes;
+        let done_at = self.done_at.unwrap_or_else(Instant::now);
+        sample.total_ns = nanoseconds(done_at - begin);
+        (sample, done_at)
+    }
+
+    fn drop_connection(&mut self, step: &Step) {
+        if let Some(slot) = self.connections.get_mut(step.request.endpoint) {
+            *slot = None;
+        }
+    }
+
+    async fn attempt(
+        &mut self,
+        endpoint: &Endpoint,
+        step: &Step,
+        values: &[Vec<u8>],
+        sample: &mut Sample,
+    ) -> Result<(), Failure> {
+        self.reader
+            .start(step.request.method == "HEAD", step.keep(&self.options));
+        let kept = self
+            .connections
+            .get_mut(step.request.endpoint)
+            .and_then(Option::take);
+        if let Some(mut stream) = kept {
+            match self.converse(&mut stream, step, values, sample).await {
+                Ok(()) => return self.put_back(step, stream).await,
+                // The server closed it while nothing was under way: that is its right, and no failure.
+                Err(Failure::Closed | Failure::Io(_))
+                    if self.reader.received == 0 && step.request.may_repeat() => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        let mut stream = self.connect(endpoint, sample).await?;
+        self.converse(&mut stream, step, values, sample).await?;
+        self.put_back(step, stream).await
+    }
+
+    async fn connect(
+        &mut self,
+        endpoint: &Endpoint,
+        sample: &mut Sample,
+    ) -> Result<TcpStream, Failure> {
+        let start = Instant::now();
+        let mut last = Failure::Connect("it has no address".to_owned());
+        for address in &endpoint.addresses {
+            match self.deadline.within(TcpStream::connect(address)).await {
+                None => return Err(Failure::Timeout),
+                Some(Err(error)) => last = Failure::connect(&error),
+                Some(Ok(stream)) => {
+                    stream
+                        .set_nodelay(true)
+                        .map_err(|error| Failure::connect(&error))?;
+                    sample.connect_ns = Some(nanoseconds(start.elapsed()));
+                    return Ok(stream);
+                }
+            }
+        }
+        Err(last)
+    }
+
+    async fn converse(
+        &mut self,
+        stream: &mut TcpStream,
+        step: &Step,
+        values: &[Vec<u8>],
+        sample: &mut Sample,
+    ) -> Result<(), Failure> {
+        self.assembled.clear();
+        let bytes = match &step.request.prepared {
+            Some(bytes) => bytes.as_ref(),
+            None => {
+                step.request.write(values, &mut self.assembled);
+                self.assembled.as_slice()
+            }
+        };
+        sample.sent_bytes = bytes.len() as u64;
+        let sent = self.deadline.within(stream.write_all(bytes)).await;
+        sent.ok_or(Failure::Timeout)?
+            .map_err(|error| Failure::io(&error))?;
+        let sent_at = Instant::now();
+        let (mut first_at, mut pieces) = (None, 0usize);
+        let (reader, scratch) = (&mut self.reader, &self.scratch);
+        let receive = poll_fn(|cx| {
+            loop {
+                let Poll::Ready(count) = receive(stream, scratch, reader, cx)? else {
+                    return Poll::Pending;
+                };
+                first_at.get_or_insert_with(Instant::now);
+                pieces += 1;
+                if count == 0 {
+                    let whole = reader.end();
+                    return Poll::Ready(if whole { Ok(()) } else { Err(Failure::Closed) });
+                }
+                if reader.is_done() {
+                    return Poll::Ready(Ok(()));
+                }
+            }
+        });
+        let received = self.deadline.within(receive).await;
+        // Most responses come in one piece.
+        let done_at = match (first_at, &received) {
+            (Some(first_at), Some(Ok(()))) if pieces == 1 => first_at,
+            _ => Instant::now(),
+        };
+        let first_at = first_at.unwrap_or(done_at);
+        sample.waiting_ns = nanoseconds(first_at - sent_at);
+        sample.receiving_ns = nanoseconds(done_at - first_at);
+        self.done_at = Some(done_at);
+        received.unwrap_or(Err(Failure::Timeout))
+    }
+
+    /// The response is whole: keeps the connection, or lets the server end it. If the client ended it first, its port
+    /// would stay taken for a minute, and soon there would be none left.
+    async fn put_back(&mut self, step: &Step, mut stream: TcpStream) -> Result<(), Failure> {
+        if self.reader.keep_alive {
+            let slot = self.connections.get_mut(step.request.endpoint);
+            if let Some(slot) = slot.filter(|_| !self.options.new_connection) {
+                *slot = Some(stream);
+            }
+            return Ok(());
+        }
+        let scratch = &self.scratch;
+        let end = poll_fn(|cx| {
+            let mut scratch = scratch.borrow_mut();
+            let mut buffer = ReadBuf::new(&mut scratch);
+            Pin::new(&mut stream)
+                .poll_read(cx, &mut buffer)
+                .map(|read| read.map(|()| buffer.filled().len()))
+        });
+        self.deadline.set(Instant::now() + CLOSE_WAIT);
+        match self.deadline.within(end).await {
+            Some(Ok(1..)) => Err(Failure::Invalid(Invalid::Surplus)),
+            // Whichever way it ended, or that it did not: the response was whole.
+            Some(Ok(0) | Err(_)) | None => Ok(()),
+        }
+    }
+}
+
+/// Reads once and feeds the reader; gives the number of bytes, 0 at the end of the connection.
+fn receive(
+    stream: &mut TcpStream,
+    scratch: &Scratch,
+    reader: &mut Reader,
+    cx: &mut Context<'_>,
+) -> Poll<Result<usize, Failure>> {
+    let mut scratch = scratch.borrow_mut();
+    let mut buffer = ReadBuf::new(&mut scratch);
+    match Pin::new(stream).poll_read(cx, &mut buffer) {
+        Poll::Pending => Poll::Pending,
+        Poll::Ready(Err(error)) => Poll::Ready(Err(Failure::io(&error))),
+        Poll::Ready(Ok(())) => {
+            let filled = buffer.filled();
+            reader.feed(filled).map_err(Failure::Invalid)?;
+            Poll::Ready(Ok(filled.len()))
+        }
+    }
+}
+
+/// A timeout that is cheap to move: the timer is set anew only when it rings, which for most requests it never does.
+#[derive(Default)]
+struct Deadline {
+    at: Option<Instant>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Deadline {
+    fn set(&mut self, at: Instant) {
+        self.at = Some(at);
+        // A timer that would ring too late is of no use.
+        if let Some(timer) = &mut self.timer
+            && timer.deadline() > at.into()
+        {
+            timer.as_mut().reset(at.into());
+        }
+    }
+
+    /// The future's value, or `None` once the deadline has passed.
+    async fn within<F: Future>(&mut self, future: F) -> Option<F::Output> {
+        let Some(at) = self.at else {
+            return Some(future.await);
+        };
+        let mut future = pin!(future);
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at.into())));
+        poll_fn(|cx| {
+            if let Poll::Ready(value) = future.as_mut().poll(cx) {
+                return Poll::Ready(Some(value));
+            }
+            while timer.as_mut().poll(cx).is_ready() {
+                if Instant::now() >= at {
+                    return Poll::Ready(None);
+                }
+                timer.as_mut().reset(at.into());
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+pub fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,42 @@
+//! The load tester: sends the requests of a plan, measures them, reports. The modules stand in the order of a run.
+
+/// A user's connections.
+mod client;
+/// `gannet load`: arguments and what they mean.
+pub mod command;
+/// Threads and the collector.
+pub mod engine;
+/// Why a request failed.
+pub mod failure;
+/// Latencies.
+pub mod histogram;
+/// When users work and requests are due.
+pub mod pace;
+/// Wakes users on time.
+mod pacer;
+/// What is to be measured.
+pub mod plan;
+/// What is noted of a request.
+pub mod record;
+/// What a run came to.
+pub mod report;
+/// A request and its bytes.
+pub mod request;
+/// Thresholds.
+pub mod require;
+/// Responses, piece by piece.
+mod response;
+/// The run over time.
+pub mod series;
+/// URLs.
+pub mod target;
+/// Texts with places for values.
+pub mod template;
+/// Durations, rates and sizes as people write them.
+pub mod units;
+/// A thread's users.
+mod user;
+
+pub use engine::{Control, Nobody, Observer, run};
+pub use plan::Plan;
+pub use report::Report;

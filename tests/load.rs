@@ -1,0 +1,182 @@
+//! `gannet load` from the outside: its counts are those of the server's log, and bad input gets one clear line.
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::{Command, Output};
+use testkit::directory::Directory;
+use testkit::ports;
+use testkit::responder::Responder;
+use testkit::server::{Program, Server};
+
+fn load(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gannet"))
+        .arg("load")
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The single line of a complaint.
+fn complaint(arguments: &[&str]) -> String {
+    let output = load(arguments);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+    assert_eq!(text.lines().count(), 1, "{arguments:?}: {text}");
+    text.trim_end().to_owned()
+}
+
+/// The number after a word of the summary.
+fn count(summary: &str, word: &str) -> usize {
+    let line = summary.lines().find(|line| line.starts_with(word));
+    let number = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
+    number.unwrap_or_else(|| panic!("no {word} in\n{summary}"))
+}
+
+#[test]
+fn counts_are_those_of_the_access_log() {
+    let (directory, lease) = (Directory::create(), ports::lease());
+    let (path, port) = (directory.path().display(), lease.port);
+    let configuration = format!(
+        "daemon off;\npid {path}/pid;\nworker_processes 2;\nerror_log {path}/error.log;\nevents {{ }}\nhttp {{\n\
+         log_format l '$connection $status $request';\naccess_log {path}/access.log l;\n\
+         server {{ listen 127.0.0.1:{port}; keepalive_requests 50;\n\
+         location /a {{ return 200 aaa; }}\nlocation /b {{ return 200 bbb; }}\n\
+         location /e {{ return 404; }}\n}}\n}}\n"
+    );
+    fs::write(directory.path().join("nginx.conf"), configuration).unwrap();
+    let program = Program::gannet(Some(env!("CARGO_BIN_EXE_gannet"))).unwrap();
+    let mut server = Server::start(&program, directory.path()).unwrap();
+    let url = |path: &str| format!("http://127.0.0.1:{port}{path}");
+    let (a, b, e) = (url("/a"), format!("3:{}", url("/b")), url("/e"));
+    let mut requests = 0;
+    let mut connections = 0;
+    for arguments in [
+        vec!["-n", "777", "-c", "7", &a, &b],
+        vec!["-d", "300ms", "-c", "5", &a, &e],
+        vec!["-d", "500ms", "--rate", "400", &b],
+        vec!["-n", "100", "-c", "3", "--new-connection", &a],
+        vec!["--stages", "200ms:10,200ms:0", "--think", "1ms..5ms", &a],
+    ] {
+        let output = load(&arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        let summary = out(&output);
+        requests += count(&summary, "requests");
+        connections += count(&summary, "connections");
+    }
+    server.stop();
+    let log = fs::read_to_string(directory.path().join("access.log")).unwrap();
+    assert_eq!(log.lines().count(), requests);
+    let mut numbers: Vec<_> = log.lines().map(|line| line.split(' ').next()).collect();
+    numbers.sort();
+    numbers.dedup();
+    assert_eq!(numbers.len(), connections);
+}
+
+#[test]
+fn thresholds_and_checks_set_the_exit_code() {
+    let reply = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+    let responder = Responder::start(|_| reply.to_vec()).unwrap();
+    let url = format!("http://127.0.0.1:{}/", responder.port());
+    for (arguments, code, failed) in [
+        (vec!["--require", "errors<1%"], 0, 0),
+        (vec!["--require", "p99<1ns"], 2, 0),
+        (vec!["--require", "p99<0.001us"], 1, 0),
+        (
+            vec!["--expect-body", "^hel+o$", "--require", "errors<=0"],
+            0,
+            0,
+        ),
+        (
+            vec!["--expect-body", "bye", "--require", "errors<=0"],
+            1,
+            20,
+        ),
+        (
+            vec!["--expect-status", "201-299", "--require", "errors<50%"],
+            1,
+            20,
+        ),
+        (vec!["--expect-length", "5", "--require", "errors<=0"], 0, 0),
+        (vec!["--expect-length", "4"], 0, 20),
+    ] {
+        let mut all = vec!["-n", "20", "-c", "2", &url];
+        all.extend(&arguments);
+        let output = load(&all);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+        if code < 2 {
+            assert_eq!(count(&out(&output), "failed"), failed, "{arguments:?}");
+        }
+    }
+}
+
+#[test]
+fn connections_that_break_are_counted() {
+    let responder = Responder::start(|n| match n % 4 {
+        0 => Vec::new(),
+        1 => b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel".to_vec(),
+        2 => b"nonsense\r\n\r\n".to_vec(),
+        _ => b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec(),
+    })
+    .unwrap();
+    let url = format!("http://127.0.0.1:{}/", responder.port());
+    let output = load(&[
+        "-n",
+        "40",
+        "-c",
+        "1",
+        "--new-connection",
+        "--timeout",
+        "200ms",
+        &url,
+    ]);
+    let text = out(&output);
+    assert_eq!(count(&text, "failed"), 30, "{text}");
+    for line in [
+        "10 × timed out",
+        "10 × connection closed before the response was whole",
+        "10 × invalid response head",
+        "status     200: 20",
+    ] {
+        assert!(text.contains(line), "{line} in\n{text}");
+    }
+}
+
+#[test]
+fn bad_input_gets_one_line() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    drop(taken);
+    let refused = format!("http://127.0.0.1:{port}/");
+    for (arguments, words) in [
+        (vec![], "which URL?"),
+        (vec![refused.as_str()], "Connection refused"),
+        (
+            vec!["http://no-such-host.invalid/"],
+            "cannot find no-such-host.invalid",
+        ),
+        (vec!["ftp://a/"], "neither http nor https"),
+        (vec!["http://a b/"], "invalid URL"),
+        (vec!["0:http://a/"], "the weight"),
+        (vec!["-c", "0", "http://a/"], "--users"),
+        (vec!["-n", "0", "http://a/"], "asks for nothing"),
+        (vec!["-c", "x", "http://a/"], "invalid value 'x'"),
+        (vec!["-d", "1y", "http://a/"], "is no duration"),
+        (vec!["-H", "nonsense", "http://a/"], "is no header line"),
+        (vec!["--require", "speed>1", "http://a/"], "no measure"),
+        (
+            vec!["--expect-body", "(", "http://a/"],
+            "invalid regular expression",
+        ),
+        (vec!["--body-file", "/no/such", "http://a/"], "No such file"),
+        (vec!["--stages", "1s", "http://a/"], "TIME:VALUE"),
+        (vec!["--unknown"], "--unknown"),
+    ] {
+        let line = complaint(&arguments);
+        assert!(line.starts_with("gannet: "), "{line}");
+        assert!(line.contains(words), "{arguments:?}: {line}");
+    }
+}
