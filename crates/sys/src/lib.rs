@@ -10,6 +10,8 @@ pub mod address;
 pub mod attribute;
 /// Messages with file descriptors between two related processes.
 pub mod channel;
+/// Beginning connections to others.
+pub mod connect;
 /// How a failed call is told: the check of return values, and nginx's `(2: No such file or directory)`.
 pub mod errno;
 /// Files: opening with care, their identity, their owner.
