@@ -58,9 +58,7 @@ pub fn connect(
         bind(&socket, local, options.transparent)?;
     }
     // SAFETY: the pointer and the length describe `raw`, which outlives the call.
-    let result = check(unsafe {
-        libc::connect(socket.as_raw_fd(), raw.pointer(), raw.length)
-    });
+    let result = check(unsafe { libc::connect(socket.as_raw_fd(), raw.pointer(), raw.length) });
     match result {
         Ok(_) => Ok((socket, true)),
         Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok((socket, false)),
@@ -123,6 +121,9 @@ mod tests {
     fn a_missing_socket_file_is_an_error_at_once() {
         let address = SocketAddress::Unix("/nonexistent/socket".into());
         let error = connect(&address, &ConnectOptions::default()).unwrap_err();
-        assert_eq!((error.call, error.error.kind()), ("connect()", io::ErrorKind::NotFound));
+        assert_eq!(
+            (error.call, error.error.kind()),
+            ("connect()", io::ErrorKind::NotFound)
+        );
     }
 }

@@ -11,11 +11,12 @@ use super::writer::{self, SendError, Unsent};
 use crate::config::Generation;
 use crate::http::counters::{Activity, Open};
 use crate::http::request::{Buffers, Connection, Incoming};
-use crate::http::{Request, Response, thread};
+use crate::http::{Body, Request, Response, thread};
 use crate::listen::accept::{Place, Shared};
 use crate::log;
 use crate::log::error::Level;
 use crate::net::Timer;
+use crate::net::tunnel::{End, join};
 use crate::pipeline::{self, hot};
 use crate::request_body;
 use std::cell::RefCell;
@@ -330,9 +331,42 @@ impl Http1 {
         }
     }
 
-    async fn send(&mut self, request: &mut Request, response: Response) -> Next {
+    async fn send(&mut self, request: &mut Request, mut response: Response) -> Next {
+        if let Body::Tunnel(_) = &response.body {
+            let body = std::mem::take(&mut response.body);
+            return Box::pin(self.tunnel(request, response, body)).await;
+        }
         let begun = writer::begin(&self.info.stream, request, response);
         self.finish(request, begun).await
+    }
+
+    /// Sends the head of a response that switches protocols, and joins the two ends.
+    async fn tunnel(&mut self, request: &mut Request, response: Response, body: Body) -> Next {
+        request.keep_alive = false;
+        let begun = writer::begin(&self.info.stream, request, response);
+        let sent = match begun {
+            Ok(None) => Ok(()),
+            Ok(Some(unsent)) => {
+                writer::finish(&self.info.stream, &mut self.timer, request, unsent).await
+            }
+            Err(error) => Err(error),
+        };
+        if let (Ok(()), Body::Tunnel(tunnel)) = (&sent, body) {
+            let pending = self.info.pending.take();
+            let (end, bytes) = join(&self.info.stream, pending, *tunnel).await;
+            request.sent.bytes.set(request.sent.bytes.get() + bytes);
+            if end == End::TimedOut {
+                log::error::write_request(
+                    request,
+                    Level::Error,
+                    format_args!(
+                        "upstream timed out (110: Connection timed out) while proxying upgraded connection"
+                    ),
+                );
+            }
+        }
+        let _closed = self.conclude(request, sent);
+        Next::Close
     }
 
     /// Sends what the first writes left over, and logs the request.

@@ -9,6 +9,7 @@ use self::head::{Framing, framing, in_one_chunk, last_chunk, write_head};
 use self::pace::Pace;
 use crate::http::body::{BodyStream, Part};
 use crate::http::{Body, Request, Response, sent, thread};
+use crate::log;
 use crate::net::{Stream, Timer};
 use crate::pipeline::hot;
 use bytes::{Buf, Bytes};
@@ -230,10 +231,23 @@ pub async fn finish(
 
 /// Waits for room in the socket, no longer than `send_timeout`.
 async fn writable(stream: &Stream, timer: &mut Timer, request: &Request) -> Result<(), SendError> {
+    writable_while(stream, timer, request, None).await
+}
+
+/// Meanwhile `source`, where there is one, may collect what comes for it.
+async fn writable_while(
+    stream: &Stream,
+    timer: &mut Timer,
+    request: &Request,
+    mut source: Option<&mut dyn BodyStream>,
+) -> Result<(), SendError> {
     timer.set(request.location().settings.transmission.send_timeout_ms);
     let ready = std::future::poll_fn(|context| {
         if let Poll::Ready(ready) = stream.poll_writable(context) {
             return Poll::Ready(ready.map_err(SendError::Io));
+        }
+        if let Some(source) = &mut source {
+            source.poll_fill(context);
         }
         timer
             .poll_expired(context)
@@ -249,30 +263,61 @@ async fn write_all(
     timer: &mut Timer,
     request: &Request,
     pace: &mut Pace,
-    mut parts: [Bytes; 2],
+    parts: [Bytes; 2],
+) -> Result<(), SendError> {
+    let [first, second] = parts;
+    write_while(
+        stream,
+        timer,
+        request,
+        pace,
+        [first, second, Bytes::new()],
+        None,
+    )
+    .await
+}
+
+/// Writes all parts; meanwhile `source`, where there is one, may collect what comes for it.
+async fn write_while(
+    stream: &Stream,
+    timer: &mut Timer,
+    request: &Request,
+    pace: &mut Pace,
+    mut parts: [Bytes; 3],
+    mut source: Option<&mut dyn BodyStream>,
 ) -> Result<(), SendError> {
     loop {
-        let left = (parts[0].len() + parts[1].len()) as u64;
+        let left = parts.iter().map(Bytes::len).sum::<usize>() as u64;
         if left == 0 {
             return Ok(());
         }
-        let admitted = pace.admit(left).await as usize;
-        let first = &parts[0][..parts[0].len().min(admitted)];
-        let second = &parts[1][..parts[1].len().min(admitted - first.len())];
-        match stream.try_write(&[IoSlice::new(first), IoSlice::new(second)]) {
+        let mut admitted = pace.admit(left).await as usize;
+        let slices = parts.each_ref().map(|part| {
+            let count = part.len().min(admitted);
+            admitted -= count;
+            IoSlice::new(&part[..count])
+        });
+        match stream.try_write(&slices) {
             Ok(written) => {
                 request
                     .sent
                     .bytes
                     .set(request.sent.bytes.get() + written as u64);
                 pace.sent += written as u64;
-                let first = written.min(parts[0].len());
-                parts[0].advance(first);
-                parts[1].advance(written - first);
+                let mut written = written;
+                for part in &mut parts {
+                    let count = part.len().min(written);
+                    part.advance(count);
+                    written -= count;
+                }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 stream.clear_writable();
-                writable(stream, timer, request).await?;
+                let source = match &mut source {
+                    Some(source) => Some(&mut **source as &mut dyn BodyStream),
+                    None => None,
+                };
+                writable_while(stream, timer, request, source).await?;
             }
             Err(error) => return Err(error.into()),
         }
@@ -303,6 +348,8 @@ async fn send_body(
             Ok(())
         }
         Body::Stream(source) => send_stream(stream, timer, request, pace, source, framing).await,
+        // The connection joins the two ends after the head.
+        Body::Tunnel(_) => Ok(()),
     }
 }
 
@@ -315,37 +362,27 @@ async fn send_stream(
     framing: Framing,
 ) -> Result<(), SendError> {
     while let Some(chunk) = std::future::poll_fn(|context| source.poll_chunk(context)).await {
+        log::error::write_late(request);
         let Ok(chunk) = chunk else {
             return Err(SendError::Truncated);
         };
         if chunk.bytes.is_empty() {
             continue;
         }
-        if framing == Framing::Chunked {
-            let head = chunked::ChunkHead::new(chunk.bytes.len() as u64);
-            let head = Bytes::copy_from_slice(head.as_bytes());
-            write_all(stream, timer, request, pace, [head, chunk.bytes]).await?;
-            write_all(
-                stream,
-                timer,
-                request,
-                pace,
-                [Bytes::from_static(chunked::CHUNK_END), Bytes::new()],
-            )
-            .await?;
-        } else {
-            write_all(stream, timer, request, pace, [chunk.bytes, Bytes::new()]).await?;
-        }
+        let parts = match framing {
+            Framing::Chunked => {
+                let head = chunked::ChunkHead::new(chunk.bytes.len() as u64);
+                let head = Bytes::copy_from_slice(head.as_bytes());
+                [head, chunk.bytes, Bytes::from_static(chunked::CHUNK_END)]
+            }
+            _ => [chunk.bytes, Bytes::new(), Bytes::new()],
+        };
+        write_while(stream, timer, request, pace, parts, Some(&mut *source)).await?;
     }
+    log::error::write_late(request);
     if framing == Framing::Chunked {
-        write_all(
-            stream,
-            timer,
-            request,
-            pace,
-            [last_chunk(request), Bytes::new()],
-        )
-        .await?;
+        let end = last_chunk(request, source.trailers());
+        write_all(stream, timer, request, pace, [end, Bytes::new()]).await?;
     }
     Ok(())
 }

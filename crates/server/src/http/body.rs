@@ -1,6 +1,7 @@
 //! A response's body: nothing, memory, a piece of a file, or a stream. A file that no filter touched stays a file, so
 //! that the connection can hand it to the kernel (DESIGN decision 9).
 
+use crate::net::tunnel::Tunnel;
 use bytes::Bytes;
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -81,6 +82,14 @@ pub struct BodyError {
 /// A body that is produced while it is sent (an upstream, a filter). Open at run time, hence `dyn`.
 pub trait BodyStream {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>>;
+
+    /// Called while the client takes nothing: the source may collect what comes meanwhile.
+    fn poll_fill(&mut self, _: &mut Context<'_>) {}
+
+    /// Trailer fields, once `poll_chunk` has said that the body is whole.
+    fn trailers(&mut self) -> Vec<(Bytes, Bytes)> {
+        Vec::new()
+    }
 }
 
 /// A response's body.
@@ -93,6 +102,8 @@ pub enum Body {
     /// Several parts in order (multipart ranges).
     Parts(Vec<Part>),
     Stream(Box<dyn BodyStream>),
+    /// After the head the connection belongs to another protocol (101).
+    Tunnel(Box<Tunnel>),
 }
 
 impl Body {
@@ -104,7 +115,7 @@ impl Body {
             Body::Memory(bytes) => Some(bytes.len() as u64),
             Body::File(range) => Some(range.length),
             Body::Parts(parts) => Some(parts.iter().map(Part::len).sum()),
-            Body::Stream(_) => None,
+            Body::Stream(_) | Body::Tunnel(_) => None,
         }
     }
 
@@ -136,6 +147,7 @@ impl fmt::Debug for Body {
             Body::File(range) => write!(formatter, "File({}+{})", range.offset, range.length),
             Body::Parts(parts) => write!(formatter, "Parts({})", parts.len()),
             Body::Stream(_) => formatter.write_str("Stream"),
+            Body::Tunnel(_) => formatter.write_str("Tunnel"),
         }
     }
 }

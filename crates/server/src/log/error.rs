@@ -7,6 +7,7 @@ use crate::config::build::Build;
 use crate::config::directive::{Arity, HSL, Outcome, Set, row};
 use crate::config::setting::Complaint;
 use crate::http::request::Connection;
+use crate::http::trace::Severity;
 use crate::http::{Request, thread};
 use conf::table::{Contexts, Row};
 use conf::{Directive, values};
@@ -198,6 +199,21 @@ pub fn write_request(request: &Request, level: Level, message: fmt::Arguments<'_
     }
 }
 
+/// Writes what a body has left to be said about its upstream.
+pub fn write_late(request: &Request) {
+    let Some(upstream) = &request.upstream else {
+        return;
+    };
+    for message in upstream.late.messages.take() {
+        let level = match message.severity {
+            Severity::Warning => Level::Warning,
+            Severity::Error => Level::Error,
+            Severity::Critical => Level::Critical,
+        };
+        write_request(request, level, format_args!("{}", message.text));
+    }
+}
+
 /// Writes a line about a connection that has no request (yet).
 pub fn write_connection(
     logs: &ErrorLogs,
@@ -295,6 +311,11 @@ impl ErrorLogs {
         let request_line = request.request_line();
         if !request_line.is_empty() {
             line.quoted(b", request: \"", request_line);
+        }
+        if let Some(upstream) = &request.upstream
+            && !upstream.destination.is_empty()
+        {
+            line.quoted(b", upstream: \"", &upstream.destination);
         }
         for (label, known) in [
             (&b", host: \""[..], Known::Host),

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -164,6 +164,39 @@ impl Stream {
             }
             readable.clear_ready();
             self.untaken.set(true);
+        }
+    }
+
+    /// Ready when there is something to read, or the end; it stays to be read.
+    pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
+        if self.untaken.get() {
+            return Poll::Ready(());
+        }
+        let watch = self.watch.borrow();
+        match watch.as_ref() {
+            Some(watching) => watching.ready.poll_read_ready(context).map(drop),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Whether nothing has come and the peer has not ended its side. A connection that is not watched is not asked.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        let watch = self.watch.borrow();
+        let Some(watching) = watch.as_ref() else {
+            return true;
+        };
+        let mut context = Context::from_waker(Waker::noop());
+        match watching.ready.poll_read_ready(&mut context) {
+            Poll::Pending => !self.untaken.get(),
+            Poll::Ready(Ok(mut readable)) => match sys::io::peek(&self.socket, &mut [0]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    readable.clear_ready();
+                    true
+                }
+                _ => false,
+            },
+            Poll::Ready(Err(_)) => false,
         }
     }
 

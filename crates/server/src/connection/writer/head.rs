@@ -53,13 +53,18 @@ pub fn in_one_chunk(request: &Request, body: Body) -> Body {
         }
         parts.push(Part::Memory(Bytes::from_static(chunked::CHUNK_END)));
     }
-    parts.push(Part::Memory(last_chunk(request)));
+    parts.push(Part::Memory(last_chunk(request, Vec::new())));
     Body::Parts(parts)
 }
 
-/// The end of a chunked body: the last chunk and the trailer fields.
-pub fn last_chunk(request: &Request) -> Bytes {
+/// The end of a chunked body: the last chunk and the trailer fields, those of the body's source first.
+pub fn last_chunk(request: &Request, of_source: Vec<(Bytes, Bytes)>) -> Bytes {
     let mut trailers = Vec::new();
+    for (name, value) in &of_source {
+        for part in [&name[..], b": ", value, b"\r\n"] {
+            trailers.extend_from_slice(part);
+        }
+    }
     headers::append_trailers(request, &mut trailers);
     if trailers.is_empty() {
         return Bytes::from_static(chunked::LAST_CHUNK);

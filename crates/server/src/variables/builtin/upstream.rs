@@ -2,7 +2,7 @@
 
 use super::{Fixed, Prefixed, append, append_joined, append_number, append_seconds, names_field};
 use crate::http::Request;
-use crate::http::trace::{Attempt, Field, Trace};
+use crate::http::trace::{Attempt, Field};
 use wire::fields::cookie;
 
 pub const FIXED: &[Fixed] = &[
@@ -13,36 +13,40 @@ pub const FIXED: &[Fixed] = &[
     }),
     ("upstream_status", |request, out| {
         each(request, out, |attempt, out| {
-            let status = Some(attempt.status).filter(|&status| status > 0);
+            let status = Some(attempt.status.get()).filter(|&status| status > 0);
             number_or_dash(status.map(u64::from), out, append_number);
         })
     }),
     ("upstream_connect_time", |request, out| {
-        times(request, out, |attempt| attempt.connect_ms)
+        times(request, out, |attempt| attempt.connect_ms.get())
     }),
     ("upstream_header_time", |request, out| {
-        times(request, out, |attempt| attempt.header_ms)
+        times(request, out, |attempt| attempt.header_ms.get())
     }),
     ("upstream_response_time", |request, out| {
-        times(request, out, |attempt| attempt.response_ms)
+        times(request, out, |attempt| attempt.response_ms.get())
     }),
     ("upstream_response_length", |request, out| {
-        counts(request, out, |attempt| attempt.response_length)
+        counts(request, out, |attempt| attempt.response_length.get())
     }),
     ("upstream_bytes_received", |request, out| {
-        counts(request, out, |attempt| attempt.bytes_received)
+        counts(request, out, |attempt| attempt.bytes_received.get())
     }),
     ("upstream_bytes_sent", |request, out| {
-        counts(request, out, |attempt| attempt.bytes_sent)
+        counts(request, out, |attempt| attempt.bytes_sent.get())
     }),
 ];
 
 pub const PREFIXED: &[Prefixed] = &[
     ("upstream_http_", |request, suffix, out| {
-        field(request, suffix, out, |trace| &trace.fields)
+        let fields = request.upstream.iter().flat_map(|trace| &trace.fields);
+        field(fields, suffix, out)
     }),
     ("upstream_trailer_", |request, suffix, out| {
-        field(request, suffix, out, |trace| &trace.trailers)
+        let Some(trace) = &request.upstream else {
+            return false;
+        };
+        field(trace.late.trailers.borrow().iter(), suffix, out)
     }),
     ("upstream_cookie_", |request, suffix, out| {
         let fields = request.upstream.iter().flat_map(|trace| &trace.fields);
@@ -87,13 +91,7 @@ fn number_or_dash(number: Option<u64>, out: &mut Vec<u8>, append: fn(u64, &mut V
     }
 }
 
-fn field(
-    request: &Request,
-    suffix: &[u8],
-    out: &mut Vec<u8>,
-    fields: fn(&Trace) -> &Vec<Field>,
-) -> bool {
-    let fields = request.upstream.iter().flat_map(|trace| fields(trace));
+fn field<'f>(fields: impl Iterator<Item = &'f Field>, suffix: &[u8], out: &mut Vec<u8>) -> bool {
     let values = fields
         .filter(|(name, _)| names_field(name, suffix))
         .map(|(_, value)| &value[..]);
