@@ -313,10 +313,9 @@ async fn write_while(
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 stream.clear_writable();
-                let source = match &mut source {
-                    Some(source) => Some(&mut **source as &mut dyn BodyStream),
-                    None => None,
-                };
+                let source = source
+                    .as_mut()
+                    .map(|source| &mut **source as &mut dyn BodyStream);
                 writable_while(stream, timer, request, source).await?;
             }
             Err(error) => return Err(error.into()),
