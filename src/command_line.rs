@@ -18,6 +18,7 @@ pub enum CommandLine {
     },
     /// The load tester, with its arguments.
     Load(Vec<OsString>),
+    Ab(Vec<OsString>),
 }
 
 /// nginx's switches.
@@ -44,6 +45,7 @@ pub fn parse(arguments: &[OsString]) -> Result<CommandLine, Vec<u8>> {
     match arguments.split_first() {
         Some((word, rest)) if word == "serve" => parse_serve(rest),
         Some((word, rest)) if word == "load" => Ok(CommandLine::Load(rest.to_vec())),
+        Some((word, rest)) if word == "ab" => Ok(CommandLine::Ab(rest.to_vec())),
         _ => parse_switches(arguments).map(|switches| CommandLine::Nginx(Box::new(switches))),
     }
 }
@@ -169,6 +171,7 @@ fn help() -> String {
              [-e filename] [-c filename] [-g directives]
        gannet serve directory [--listen address]
        gannet load [options] url...
+       gannet ab [options] url
 
 Options:
   -?,-h         : this help
@@ -184,6 +187,7 @@ Options:
   -g directives : set global directives out of configuration file
   serve         : serve a directory without configuration (default address: {SERVE_ADDRESS})
   load          : load a server and measure it; see gannet load --help
+  ab            : the same with ab's switches and report
 
 "
     )

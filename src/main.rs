@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         Ok(CommandLine::Nginx(switches)) => run_nginx(*switches),
         Ok(CommandLine::Serve { directory, listen }) => run_serve(&directory, &listen),
         Ok(CommandLine::Load(arguments)) => load::run(&arguments),
+        Ok(CommandLine::Ab(arguments)) => load::run_ab(&arguments),
         Err(complaint) => {
             print(&[b"nginx: ", complaint.as_slice(), b"\n"].concat());
             ExitCode::FAILURE

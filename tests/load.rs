@@ -145,6 +145,57 @@ fn connections_that_break_are_counted() {
     }
 }
 
+/// The figures of ab itself, where it is installed, on the same server; times differ.
+#[test]
+fn ab_s_report_is_ab_s() {
+    let reply = |n: usize| {
+        match n % 5 {
+        4 => b"HTTP/1.0 404 No\r\nServer: toy\r\nConnection: keep-alive\r\nContent-Length: 3\r\n\r\nabc".to_vec(),
+        _ => b"HTTP/1.0 200 OK\r\nServer: toy\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nab".to_vec(),
+    }
+    };
+    let figures = |command: &mut Command| -> Option<Vec<String>> {
+        let responder = Responder::start(reply).unwrap();
+        let url = format!("http://127.0.0.1:{}/x?y", responder.port());
+        let output = command
+            .args(["-q", "-n", "50", "-c", "1", "-k", &url])
+            .output()
+            .ok()?;
+        let mut lines: Vec<String> = out(&output).lines().map(str::to_owned).collect();
+        let timed = ["Time", "Requests per", "Transfer", "Server Port"];
+        lines
+            .retain(|line| line.contains(": ") && !timed.iter().any(|word| line.starts_with(word)));
+        lines.retain(|line| {
+            !["Connect:", "Processing:", "Waiting:", "Total: ", "WARNING"]
+                .iter()
+                .any(|word| line.starts_with(word))
+        });
+        Some(lines)
+    };
+    let own = figures(Command::new(env!("CARGO_BIN_EXE_gannet")).arg("ab")).unwrap();
+    assert_eq!(
+        own,
+        [
+            "Server Software:        toy",
+            "Server Hostname:        127.0.0.1",
+            "Document Path:          /x?y",
+            "Document Length:        2 bytes",
+            "Concurrency Level:      1",
+            "Complete requests:      50",
+            "Failed requests:        10",
+            "   (Connect: 0, Receive: 0, Length: 10, Exceptions: 0)",
+            "Non-2xx responses:      10",
+            "Keep-Alive requests:    50",
+            "Total transferred:      3860 bytes",
+            "HTML transferred:       110 bytes",
+        ]
+    );
+    match figures(&mut Command::new("ab")) {
+        Some(lines) => assert_eq!(lines, own),
+        None => eprintln!("skipped: ab is not installed"),
+    }
+}
+
 #[test]
 fn bad_input_gets_one_line() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -63,7 +63,8 @@ impl Client {
         self.connections.iter_mut().for_each(|slot| *slot = None);
     }
 
-    /// Sends the step's request and reads the response. `begin` is when it began or was due, `now` the present.
+    /// Sends the step's request and reads the response. `begin` is when it began or was due, `now` the present;
+    /// `keep` bytes of the body are kept.
     /// The sample has all but the judgement of the checks; beside it, when the response was whole.
     pub async fn exchange(
         &mut self,
@@ -72,6 +73,7 @@ impl Client {
         values: &[Vec<u8>],
         begin: Instant,
         now: Instant,
+        keep: usize,
     ) -> (Sample, Instant) {
         let mut sample = Sample {
             label: step.label,
@@ -80,12 +82,14 @@ impl Client {
         // The timeout runs from now on: a request that was due long ago still has its chance.
         self.deadline.set(now + self.options.timeout);
         self.done_at = None;
+        self.reader.start(step.request.method == "HEAD", keep);
         let done = self.attempt(endpoint, step, values, &mut sample).await;
         sample.failure = done.err();
         if sample.failure.is_some() {
             self.drop_connection(step);
         }
         sample.status = self.reader.status;
+        sample.keep_alive = self.reader.keep_alive;
         sample.received_bytes = self.reader.received;
         sample.body_bytes = self.reader.body_bytes;
         let done_at = self.done_at.unwrap_or_else(Instant::now);
@@ -106,8 +110,6 @@ impl Client {
         values: &[Vec<u8>],
         sample: &mut Sample,
     ) -> Result<(), Failure> {
-        self.reader
-            .start(step.request.method == "HEAD", step.keep(&self.options));
         let kept = self
             .connections
             .get_mut(step.request.endpoint)

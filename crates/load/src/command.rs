@@ -2,8 +2,9 @@
 
 use crate::engine::{Control, run};
 use crate::plan::Plan;
-use crate::report::{Report, csv, json, text};
+use crate::report::{Report, csv, jmeter, json, locust, text};
 use crate::target::plain;
+pub use ab::ab;
 use arguments::{Arguments, Format};
 use clap::Parser;
 use progress::Progress;
@@ -14,6 +15,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// `gannet ab`.
+mod ab;
 /// What may be written.
 mod arguments;
 /// From arguments to a plan.
@@ -104,6 +107,9 @@ fn shown(report: &Report, format: Format) -> String {
         Format::Text => text::summary(report),
         Format::Json => json::text(report),
         Format::Csv => csv::rows(report),
+        Format::Ab => crate::report::ab::text(report, false),
+        Format::Locust => locust::text(report),
+        Format::Jmeter => jmeter::text(report),
     }
 }
 

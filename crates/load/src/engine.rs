@@ -67,6 +67,16 @@ pub struct Run {
     turns: AtomicU64,
     /// The length of an interval.
     pub interval: Duration,
+    /// What the first response said.
+    pub first: OnceLock<First>,
+}
+
+/// What is told of the first response, and others are compared with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct First {
+    /// The field `Server`.
+    pub server: String,
+    pub body_bytes: u64,
 }
 
 impl Run {
@@ -114,6 +124,7 @@ pub fn run(
         arrivals: AtomicU64::new(0),
         turns: AtomicU64::new(0),
         interval: interval(plan.expected()),
+        first: OnceLock::new(),
     });
     let began = SystemTime::now();
     let barrier = Arc::new(Barrier::new(threads));
@@ -140,7 +151,9 @@ pub fn run(
         last_ns,
         ..
     } = collector;
-    Ok(Report::new(plan, tally, series, last_ns, began))
+    let mut report = Report::new(plan, tally, series, last_ns, began);
+    report.first = run.first.get().cloned();
+    Ok(report)
 }
 
 /// Short runs are looked at more closely.

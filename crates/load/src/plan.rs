@@ -33,6 +33,8 @@ pub struct Plan {
     /// Ends after so long; requests under way are waited for.
     pub duration: Option<Duration>,
     pub client: ClientOptions,
+    /// A body of another length than the first one is a failure.
+    pub same_length: bool,
     pub requirements: Vec<Requirement>,
     /// Of the random choices; the same seed gives the same choices for each user.
     pub seed: u64,

@@ -26,6 +26,8 @@ pub struct Sample {
     /// With heads and framing, without TLS.
     pub received_bytes: u64,
     pub body_bytes: u64,
+    /// The server would have kept the connection.
+    pub keep_alive: bool,
     pub failure: Option<Failure>,
 }
 
@@ -90,6 +92,8 @@ pub struct Tally {
     /// Connections opened, and requests that went out on one that was there.
     pub opened: u64,
     pub reused: u64,
+    /// Responses after which the connection could stay.
+    pub keep_alive: u64,
     /// Requests under way when the run was broken off.
     pub abandoned: u64,
     /// By how much requests were sent after they were due although a connection was free: the tester's own doing.
@@ -121,6 +125,7 @@ impl Tally {
             self.settle();
             self.run = (sample.status, 1);
         }
+        self.keep_alive += u64::from(sample.keep_alive);
         match sample.connect_ns {
             Some(_) => self.opened += 1,
             None => self.reused += 1,
@@ -195,6 +200,7 @@ impl Tally {
         }
         self.opened += other.opened;
         self.reused += other.reused;
+        self.keep_alive += other.keep_alive;
         self.abandoned += other.abandoned;
         self.lateness.add(&other.lateness);
     }

@@ -1,5 +1,6 @@
 //! What a run came to. The forms in which it is shown are one file each.
 
+use crate::engine::First;
 use crate::failure::{Failure, FailureKind};
 use crate::histogram::Times;
 use crate::plan::{Pace, Plan};
@@ -45,8 +46,12 @@ pub struct Report {
     pub statuses: BTreeMap<u16, u64>,
     /// The most frequent first.
     pub failures: Vec<FailureRow>,
+    /// What the first response said.
+    pub first: Option<First>,
     pub opened: u64,
     pub reused: u64,
+    /// Responses after which the connection could stay.
+    pub keep_alive: u64,
     pub abandoned: u64,
     pub lateness: Times,
     pub points: Vec<Point>,
@@ -94,7 +99,9 @@ impl Report {
             phases: sum.phases,
             statuses: sum.statuses.into_iter().collect(),
             failures: failure_rows(plan, sum.failures),
+            first: None,
             opened: sum.opened,
+            keep_alive: sum.keep_alive,
             reused: sum.reused,
             abandoned: sum.abandoned,
             lateness: sum.lateness,
@@ -134,6 +141,16 @@ impl Report {
             .filter(|row| row.failure.kind() == kind)
             .map(|row| row.count)
             .sum()
+    }
+
+    /// The method of the requests in a row; the first, if there are several.
+    pub fn method(&self, label: usize) -> &str {
+        let steps = self.plan.tasks.iter().flat_map(|task| &task.steps);
+        steps
+            .filter(|step| step.label == label)
+            .map(|step| step.request.method.as_str())
+            .next()
+            .unwrap_or_default()
     }
 
     pub fn is_open_model(&self) -> bool {
@@ -201,6 +218,7 @@ pub mod testing {
             requests: Some(1000),
             duration: None,
             client: ClientOptions::default(),
+            same_length: false,
             requirements: Vec::new(),
             seed: 0,
         };

@@ -13,7 +13,9 @@ pub struct Request {
     /// In the order they are sent; `Host` first, no `Content-Length`.
     pub headers: Vec<(String, Template)>,
     pub body: Option<Template>,
-    /// The bytes for HTTP/1.1, where no value has a place in them.
+    /// Speaks HTTP/1.0.
+    pub http10: bool,
+    /// The bytes for HTTP/1, where no value has a place in them.
     pub prepared: Option<Bytes>,
 }
 
@@ -60,6 +62,7 @@ impl Request {
             path,
             headers: list,
             body,
+            http10: false,
             prepared: None,
         }
     }
@@ -88,7 +91,11 @@ impl Request {
         out.extend_from_slice(self.method.as_bytes());
         out.push(b' ');
         push_clean(&self.path, values, out, b"%20");
-        out.extend_from_slice(b" HTTP/1.1\r\n");
+        out.extend_from_slice(if self.http10 {
+            b" HTTP/1.0\r\n"
+        } else {
+            b" HTTP/1.1\r\n"
+        });
         for (name, value) in &self.headers {
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b": ");

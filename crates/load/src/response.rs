@@ -57,6 +57,17 @@ pub struct Kept {
     pub max: usize,
 }
 
+impl Kept {
+    /// The value of the field `Server`, as far as it is text.
+    pub fn server(&self) -> String {
+        let line = self.head.split(|byte| *byte == b'\n').find_map(|line| {
+            let (name, value) = line.split_at_checked(7)?;
+            name.eq_ignore_ascii_case(b"server:").then_some(value)
+        });
+        String::from_utf8_lossy(line.unwrap_or_default().trim_ascii()).into_owned()
+    }
+}
+
 /// The reader of one connection's responses; its memory serves the next one.
 #[derive(Debug)]
 pub struct Reader {

@@ -1,7 +1,7 @@
 //! A thread and its users: who begins what and when, what is checked, what is noted.
 
 use crate::client::{Client, Scratch, nanoseconds, scratch};
-use crate::engine::{Event, Run};
+use crate::engine::{Event, First, Run};
 use crate::failure::Failure;
 use crate::pace;
 use crate::pacer::Pacer;
@@ -383,24 +383,36 @@ impl User {
         now: Instant,
     ) -> Option<Failure> {
         let endpoint = run.plan.endpoints.get(step.request.endpoint)?;
+        // Of the first response the head is looked at.
+        let keep = match run.first.get() {
+            Some(_) => step.keep(&run.plan.client),
+            None => step.keep(&run.plan.client).max(1),
+        };
         let under_way = &self.thread.under_way;
         under_way.set(under_way.get() + 1);
         let exchange = self
             .client
-            .exchange(endpoint, step, &self.values, begin, now);
+            .exchange(endpoint, step, &self.values, begin, now, keep);
         let (mut sample, done_at) = exchange.await;
         let under_way = &self.thread.under_way;
         under_way.set(under_way.get() - 1);
         if sample.failure.is_none() {
-            sample.failure = self.judge(step, &sample);
+            let first = run.first.get_or_init(|| First {
+                server: self.client.reader().kept.server(),
+                body_bytes: sample.body_bytes,
+            });
+            sample.failure = self.judge(step, &sample, first);
         }
         self.thread.note(&sample, done_at);
         sample.failure
     }
 
     /// Checks a whole response and takes its values.
-    fn judge(&mut self, step: &Step, sample: &Sample) -> Option<Failure> {
+    fn judge(&mut self, step: &Step, sample: &Sample, first: &First) -> Option<Failure> {
         let checks = &step.checks;
+        if self.thread.run.plan.same_length && sample.body_bytes != first.body_bytes {
+            return Some(Failure::Length);
+        }
         if !checks.allows(sample.status) {
             return Some(Failure::Status(sample.status));
         }

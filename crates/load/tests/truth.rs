@@ -49,6 +49,7 @@ fn plan(port: u16, users: usize, pace: Pace) -> Plan {
         requests: None,
         duration: None,
         client: ClientOptions::default(),
+        same_length: false,
         requirements: Vec::new(),
         seed: 1,
     }

@@ -102,4 +102,10 @@ pub enum Format {
     Text,
     Json,
     Csv,
+    /// The report of ApacheBench
+    Ab,
+    /// Locust's tables
+    Locust,
+    /// JMeter's aggregate report
+    Jmeter,
 }

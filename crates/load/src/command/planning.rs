@@ -53,6 +53,7 @@ pub fn plan(arguments: &Arguments) -> Result<Plan, String> {
             timeout: arguments.timeout,
             ..ClientOptions::default()
         },
+        same_length: false,
         requirements,
         seed: arguments.seed,
     };
