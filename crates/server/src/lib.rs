@@ -23,6 +23,7 @@ pub mod filter;
 pub mod limit;
 pub mod log; // 7: logs
 pub mod pool; // workers of FastCGI: PHP
+pub mod precompress; // compressed copies of files, made in the background
 pub mod request_body; // what features read of a request's body
 pub mod rewrite;
 pub mod upstream; // 4: requests that other servers answer

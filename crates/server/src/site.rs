@@ -2,6 +2,7 @@
 
 use crate::config::{self, Config, InForce, Paths};
 use crate::log;
+use crate::precompress;
 use crate::process::{
     Diagnostic, ErrorLog, ErrorTarget, Level, ListenSpec, Loaded, Notifier, Plan, Program,
     Resources, Service, Spawn,
@@ -57,6 +58,7 @@ impl Program for Site {
         log::panic::log_panics();
         install_logs(&config, spawn.resources);
         let in_force = Arc::new(InForce::new(spawn.notifier.clone()));
+        precompress::watch::start(&config);
         let count = spawn.plan.threads;
         let processors = sys::machine::cpu_count();
         let mut workers = Vec::with_capacity(count);
@@ -183,6 +185,7 @@ fn plan(config: &Config, _: &Paths) -> Result<Plan, String> {
     plan.shutdown_timeout = main.shutdown_timeout_ms.map(Duration::from_millis);
     plan.error_logs = config.error_log.logs().iter().map(error_log).collect();
     plan.log_files = config.logs.paths();
+    plan.directories = precompress::directories(config);
     plan.listen = config
         .http
         .listens

@@ -6,7 +6,7 @@ use super::directive::Set;
 use super::inventory::{self, Entry};
 use super::refused;
 use crate::{
-    access, connection, content, encoding, filter, http, limit, listen, log, pipeline,
+    access, connection, content, encoding, filter, http, limit, listen, log, pipeline, precompress,
     request_body, rewrite, routing, upstream, variables,
 };
 use conf::table::{Arity, Contexts, Row};
@@ -38,6 +38,8 @@ pub const TABLES: &[&[Row<Set>]] = &[
     content::autoindex::DIRECTIVES,
     content::try_files::DIRECTIVES,
     content::status::DIRECTIVES,
+    content::precompress_status::DIRECTIVES,
+    precompress::directive::DIRECTIVES,
     upstream::directive::DIRECTIVES,
     upstream::settings::PROXY,
     upstream::settings::FASTCGI,
@@ -58,6 +60,17 @@ pub const OWN: &[(&str, &str)] = &[
     ("php_pool", GANNET),
     ("php_pool_include", GANNET),
     ("compression_order", GANNET),
+    ("precompress", GANNET),
+    ("precompress_codings", GANNET),
+    ("precompress_level", GANNET),
+    ("precompress_max_length", GANNET),
+    ("precompress_max_size", GANNET),
+    ("precompress_min_length", GANNET),
+    ("precompress_rate", GANNET),
+    ("precompress_scan", GANNET),
+    ("precompress_status", GANNET),
+    ("precompress_store", GANNET),
+    ("precompress_types", GANNET),
 ];
 const GANNET: &str = "gannet";
 

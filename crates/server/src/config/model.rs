@@ -7,7 +7,8 @@ use crate::content::Content;
 use crate::routing::{hosts, locations};
 use crate::variables::registry::Variables;
 use crate::{
-    access, connection, content, filter, limit, log, pipeline, request_body, rewrite, upstream,
+    access, connection, content, filter, limit, log, pipeline, precompress, request_body, rewrite,
+    upstream,
 };
 use bytes::Bytes;
 
@@ -46,6 +47,7 @@ features! { RawLocation, LocationSettings,
     static_files: content::static_files,
     file_cache: content::file_cache,
     symlinks: content::symlinks,
+    precompress: precompress::directive,
     try_files: content::try_files,
     index: content::index,
     autoindex: content::autoindex,
@@ -102,6 +104,7 @@ pub struct RawHttp {
     pub map_hash_max_size: Setting<u64>,
     pub map_hash_bucket_size: Setting<u64>,
     pub limits: limit::AllZones,
+    pub precompress: precompress::directive::RawHttp,
 }
 
 /// A location, resolved.
@@ -142,6 +145,7 @@ pub struct Http {
     pub limits: limit::AllZones,
     pub pools: crate::pool::Pools,
     pub upstreams: upstream::target::Groups,
+    pub precompress: precompress::directive::Http,
 }
 
 /// One listening address with the servers behind it.

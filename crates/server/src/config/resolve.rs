@@ -15,7 +15,7 @@ use crate::routing::locations::Routes;
 use crate::upstream::settings::Family;
 use crate::upstream::target::Groups;
 use crate::variables::registry::Variables;
-use crate::{log, rewrite};
+use crate::{log, precompress, rewrite};
 use bytes::Bytes;
 use conf::Error;
 use std::collections::{HashMap, HashSet};
@@ -66,6 +66,8 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Failure> {
     let thread_pools = std::mem::take(&mut build.thread_pools);
     let zones = std::mem::take(&mut build.zones);
     let limits = std::mem::take(&mut build.http.limits);
+    let copies = precompress::directive::built_in_directory(build.paths);
+    let precompress = build.http.precompress.resolve(&copies);
     let read = resolver.http(build, &error_log, &mut logs);
     let (resolver, variables) = match read {
         Ok(variables) => (resolver, variables),
@@ -95,6 +97,7 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Failure> {
             limits,
             pools: resolver.pools,
             upstreams: resolver.upstreams,
+            precompress,
         },
         error_log: error_log.logs,
         logs,

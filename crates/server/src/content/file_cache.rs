@@ -6,7 +6,6 @@
 mod directive;
 pub mod failure;
 mod read;
-mod table;
 
 pub use directive::{DIRECTIVES, OpenFileCache, Raw, Settings};
 pub use failure::Failure;
@@ -15,12 +14,12 @@ use super::symlinks::{Guard, Refused};
 use crate::http::body::OpenFile;
 use crate::http::file::{Checked, Content, Entry};
 use crate::http::{Request, thread};
+use crate::store::table::{Limits, Table, Used};
 use std::cell::{Cell, RefCell};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
-use table::{Limits, Table, Used};
 
 /// What one thread keeps of bodies in memory. What `open_file_cache` keeps has the same limit of its own.
 pub const MEMORY_MAX: u64 = 32 * 1024 * 1024;

@@ -3,6 +3,7 @@
 pub mod autoindex;
 pub mod file_cache;
 pub mod index;
+pub mod precompress_status;
 pub mod static_files;
 pub mod status;
 pub mod symlinks;
@@ -15,6 +16,7 @@ pub enum Content {
     #[default]
     Files,
     StubStatus,
+    PrecompressStatus,
 }
 
 use crate::config::model::LocationKind;
@@ -26,6 +28,7 @@ pub async fn respond(request: &mut Request) -> Phase<Response> {
     match request.location().content {
         Content::Files => files(request).await,
         Content::StubStatus => status::respond(request),
+        Content::PrecompressStatus => precompress_status::respond(request),
     }
 }
 

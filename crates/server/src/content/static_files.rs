@@ -8,6 +8,7 @@ use crate::http::file::Entry;
 use crate::http::response::LastModified;
 use crate::http::{Interrupt, Phase, Request, Response};
 use crate::log::error::{Level, write_request};
+use crate::precompress;
 use crate::variables::Template;
 use bytes::Bytes;
 use conf::Directive;
@@ -72,6 +73,11 @@ pub struct Root {
 }
 
 impl Root {
+    #[must_use]
+    pub fn is_alias(&self) -> bool {
+        self.replaces != Replaces::Nothing
+    }
+
     /// The root where the configuration names none: `html` in the prefix.
     #[must_use]
     pub fn built_in(paths: &Paths) -> Root {
@@ -286,7 +292,9 @@ pub async fn respond(request: &mut Request) -> Phase<Option<Response>> {
             if request.method == Method::Post {
                 return Err(Interrupt::Status(405));
             }
-            Ok(Some(file_response(request, &entry)))
+            let mut response = file_response(request, &entry);
+            precompress::apply(request, &entry, &mut response).await;
+            Ok(Some(response))
         }
         // As in nginx only a directory that could be read has a path with a slash.
         Lookup::Directory => match sys::file::open(Path::new(OsStr::from_bytes(&path))) {

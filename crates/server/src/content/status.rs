@@ -60,6 +60,7 @@ mod tests {
             active: 4,
             reading: 1,
             writing: 2,
+            ..Totals::default()
         };
         assert_eq!(
             text(&totals),

@@ -1,5 +1,6 @@
 //! Content codings: which of them a client gets, and what makes and undoes them.
 
+pub mod best; // copies that are made once and sent often
 pub mod gunzip; // gzip undone
 pub mod levels; // what a configured level means to a library
 pub mod negotiate; // which coding a client gets

@@ -14,7 +14,11 @@ struct Counters {
     active: AtomicU64,
     reading: AtomicU64,
     writing: AtomicU64,
+    copies: [AtomicU64; CODINGS],
 }
+
+/// Codings that copies may have.
+const CODINGS: usize = 3;
 
 /// The numbers of all threads.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +31,8 @@ pub struct Totals {
     pub reading: u64,
     /// Of these, the ones whose request is being answered.
     pub writing: u64,
+    /// Responses that were sent from a copy made ahead, by coding.
+    pub copies: [u64; CODINGS],
 }
 
 impl Totals {
@@ -36,12 +42,19 @@ impl Totals {
         self.active.saturating_sub(self.reading + self.writing)
     }
 
+    fn add_copies(&mut self, counters: &Counters) {
+        for (sum, own) in self.copies.iter_mut().zip(&counters.copies) {
+            *sum += own.load(Ordering::Relaxed);
+        }
+    }
+
     fn add(&mut self, counters: &Counters) {
         self.accepts += counters.accepts.load(Ordering::Relaxed);
         self.requests += counters.requests.load(Ordering::Relaxed);
         self.active += counters.active.load(Ordering::Relaxed);
         self.reading += counters.reading.load(Ordering::Relaxed);
         self.writing += counters.writing.load(Ordering::Relaxed);
+        self.add_copies(counters);
     }
 }
 
@@ -60,6 +73,7 @@ static THREADS: Mutex<Threads> = Mutex::new(Threads {
         active: 0,
         reading: 0,
         writing: 0,
+        copies: [0; CODINGS],
     },
 });
 
@@ -81,6 +95,7 @@ impl Drop for Own {
         threads.running.retain(|other| !Arc::ptr_eq(other, &self.0));
         threads.ended.accepts += self.0.accepts.load(Ordering::Relaxed);
         threads.ended.requests += self.0.requests.load(Ordering::Relaxed);
+        threads.ended.add_copies(&self.0);
     }
 }
 
@@ -112,6 +127,15 @@ pub fn totals() -> Totals {
         totals.add(counters);
     }
     totals
+}
+
+/// Counts a response that is sent from a copy in the coding of this number.
+pub fn count_copy(coding: usize) {
+    with_own(|own| {
+        if let Some(counter) = own.copies.get(coding) {
+            add(counter, 1);
+        }
+    });
 }
 
 /// What an open connection does now.

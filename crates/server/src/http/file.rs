@@ -1,11 +1,13 @@
 //! A file that is served: what it was when someone last looked at it, and its bytes or the open file.
 
 use super::body::{FileRange, OpenFile};
-use super::{Body, thread};
+use super::{Body, counters, thread};
 use bytes::Bytes;
 use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use sys::file::Identity;
 use wire::fields::{date, etag};
 
@@ -86,6 +88,61 @@ impl Entry {
             Content::Memory(bytes) => bytes.len() as u64,
             Content::File(_) => 0,
         }
+    }
+}
+
+/// A file's bytes in a content coding, made ahead.
+pub struct Copied {
+    /// The name of the coding.
+    pub coding: &'static str,
+    /// The place of its counter.
+    pub number: usize,
+    pub content: Content,
+    /// Where the bytes begin, in `Content::File`.
+    pub offset: u64,
+    pub length: u64,
+    pub etag: Bytes,
+    /// When it was last used, in seconds since 1970, for whoever makes room where it is kept.
+    pub used: Option<Arc<AtomicU64>>,
+}
+
+impl Copied {
+    #[must_use]
+    pub fn body(&self) -> Body {
+        match &self.content {
+            Content::Memory(bytes) => Body::Memory(bytes.clone()),
+            Content::File(file) => Body::File(FileRange {
+                file: Rc::clone(file),
+                offset: self.offset,
+                length: self.length,
+            }),
+        }
+    }
+
+    /// The bytes, where they are kept in memory.
+    #[must_use]
+    pub fn memory(&self) -> Option<Bytes> {
+        match &self.content {
+            Content::Memory(bytes) => Some(bytes.clone()),
+            Content::File(_) => None,
+        }
+    }
+
+    /// Counts and notes a use; writes to the memory that threads share once a second at most.
+    pub fn note_use(&self) {
+        counters::count_copy(self.number);
+        let now = thread::unix_ms() / 1000;
+        if let Some(used) = &self.used
+            && used.load(Ordering::Relaxed) != now
+        {
+            used.store(now, Ordering::Relaxed);
+        }
+    }
+}
+
+impl fmt::Debug for Copied {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Copied({} {})", self.coding, self.length)
     }
 }
 

@@ -66,6 +66,7 @@ pub fn repeat(settings: &LocationSettings, content: &Content) -> Repeat {
         && settings.access.is_open()
         && settings.try_files.is_off()
         && settings.symlinks.guard.is_none()
+        && !settings.precompress.on
         && settings.limit_rate.is_off()
         && settings.limit_requests.is_off()
         && settings.limit_connections.is_off();

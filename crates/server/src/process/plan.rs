@@ -1,7 +1,7 @@
 //! What a configuration asks of the process layer: the main context of nginx.conf, resolved, with nothing opened yet.
 
 use std::ffi::OsString;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -31,6 +31,8 @@ pub struct Plan {
     /// The other logs.
     pub log_files: Vec<PathBuf>,
     pub listen: Vec<ListenSpec>,
+    /// Directories that the worker writes to: made for it where they are missing.
+    pub directories: Vec<PathBuf>,
 }
 
 impl Plan {
@@ -53,6 +55,7 @@ impl Plan {
             error_logs: Vec::new(),
             log_files: Vec::new(),
             listen: Vec::new(),
+            directories: Vec::new(),
         }
     }
 
@@ -64,6 +67,22 @@ impl Plan {
         };
         let error_logs = self.error_logs.iter().filter_map(error_log);
         error_logs.chain(self.log_files.iter().cloned()).collect()
+    }
+
+    /// Makes the directories that are missing, the worker's own. One that cannot be made is told by whoever wants to write
+    /// there.
+    pub fn make_directories(&self) {
+        for directory in self
+            .directories
+            .iter()
+            .filter(|directory| !directory.exists())
+        {
+            let mut builder = std::fs::DirBuilder::new();
+            let made = builder.recursive(true).mode(0o755).create(directory);
+            if let (Ok(()), Some((user, _))) = (made, self.worker_user()) {
+                let _refused = sys::file::change_owner_at(directory, user.uid);
+            }
+        }
     }
 
     /// Whether a worker of `self` can take `next` in place. What is set once in the life of a process (user, limits,

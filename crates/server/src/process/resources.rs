@@ -22,6 +22,7 @@ impl Resources {
         journal: &Journal,
     ) -> Result<(Resources, Journal), NotOpened> {
         let (logs, journal) = Resources::open_logs(plan, journal)?;
+        plan.make_directories();
         let listeners = listeners::open(&plan.listen, plan.threads, current, &journal)?;
         Ok((Resources { listeners, logs }, journal))
     }

@@ -17,8 +17,8 @@ pub struct Slot {
     /// Of its file.
     pub bytes: u64,
     pub group: u64,
-    /// When it was used last, in seconds since 1970.
-    used: AtomicU64,
+    /// When it was used last, in seconds since 1970. Whoever keeps the body in memory shares it.
+    pub used: Arc<AtomicU64>,
     /// The body is known to be what was written: this process wrote it, or has compared its hash.
     checked: AtomicBool,
 }
@@ -30,16 +30,9 @@ impl Slot {
             key,
             bytes,
             group,
-            used: AtomicU64::new(used),
+            used: Arc::new(AtomicU64::new(used)),
             checked: AtomicBool::new(checked),
         })
-    }
-
-    /// Notes a use; writes to the shared memory once a second at most.
-    pub fn touch(&self, now: u64) {
-        if self.used.load(Ordering::Relaxed) != now {
-            self.used.store(now, Ordering::Relaxed);
-        }
     }
 
     pub fn is_checked(&self) -> bool {
@@ -209,7 +202,11 @@ mod tests {
         for number in 0..20 {
             index.insert(slot(&number.to_string(), 10, 100 + number));
         }
-        index.find(Key::of(b"0")).unwrap().touch(500);
+        index
+            .find(Key::of(b"0"))
+            .unwrap()
+            .used
+            .store(500, Ordering::Relaxed);
         assert!(index.surplus(200, 20).is_empty());
         let keys = |slots: Vec<Arc<Slot>>| slots.iter().map(|slot| slot.key).collect::<Vec<_>>();
         // 160 less a sixteenth is 150: five go.

@@ -9,11 +9,13 @@ pub mod format;
 pub mod index;
 pub mod key;
 mod scan;
+pub mod table;
 mod writer;
 
 pub use format::Head;
 pub use index::Slot;
 pub use key::Key;
+pub use scan::PARTS as SCAN_PARTS;
 pub use writer::Writer;
 
 use bytes::Bytes;
@@ -80,6 +82,19 @@ pub fn open(directory: &Path, bytes_max: u64) -> Arc<Store> {
     Arc::clone(store)
 }
 
+/// The process's stores, in the order of their names.
+#[must_use]
+pub fn all() -> Vec<Arc<Store>> {
+    let stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all: Vec<Arc<Store>> = stores
+        .iter()
+        .flatten()
+        .map(|(_, store)| Arc::clone(store))
+        .collect();
+    all.sort_by(|one, other| one.directory.cmp(&other.directory));
+    all
+}
+
 impl Store {
     #[must_use]
     pub fn new(directory: &Path, bytes_max: u64) -> Store {
@@ -136,6 +151,11 @@ impl Store {
     #[must_use]
     pub fn find(&self, key: Key) -> Option<Arc<Slot>> {
         self.index.find(key)
+    }
+
+    /// Whether the directory is there and can be written to; it is made if it is missing. Blocks on the disk.
+    pub fn prepare(&self) -> io::Result<()> {
+        writer::probe(&self.directory)
     }
 
     /// Begins an entry; blocks on the disk.

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::hash::Hasher;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use twox_hash::XxHash3_64;
@@ -45,20 +45,7 @@ impl<'a> Writer<'a> {
             body_hash: 0,
         };
         let room = head.encode().ok_or(io::ErrorKind::InvalidInput)?;
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{TEMPORARY}{}-{number}", sys::process::own_pid());
-        let path = store.directory.join(name);
-        let open = || {
-            let mut options = File::options();
-            options.write(true).create_new(true).mode(0o600).open(&path)
-        };
-        let file = match open() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                make_directory(&store.directory)?;
-                open()?
-            }
-            other => other?,
-        };
+        let (file, path) = create_file(&store.directory)?;
         let mut writer = Writer {
             store,
             file,
@@ -114,7 +101,31 @@ impl Drop for Writer<'_> {
     }
 }
 
-fn make_directory(path: &std::path::Path) -> io::Result<()> {
+/// A new file to write to.
+fn create_file(directory: &Path) -> io::Result<(File, PathBuf)> {
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path = directory.join(format!("{TEMPORARY}{}-{number}", sys::process::own_pid()));
+    let open = || {
+        let mut options = File::options();
+        options.write(true).create_new(true).mode(0o600).open(&path)
+    };
+    let file = match open() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            make_directory(directory)?;
+            open()?
+        }
+        other => other?,
+    };
+    Ok((file, path))
+}
+
+/// Whether a file can be made in a directory.
+pub fn probe(directory: &Path) -> io::Result<()> {
+    let (_file, path) = create_file(directory)?;
+    std::fs::remove_file(path)
+}
+
+fn make_directory(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)

@@ -1,5 +1,5 @@
-//! A table of limited size by path. What was used since the clock's hand last passed it gets a second chance; all else
-//! makes room. Every operation takes constant time (eviction: on average).
+//! A table of limited size in a thread's memory, by path or another name. What was used since the clock's hand last passed
+//! it gets a second chance; all else makes room. Every operation takes constant time (eviction: on average).
 
 use std::collections::HashMap;
 use std::rc::Rc;
