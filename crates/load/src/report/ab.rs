@@ -105,13 +105,19 @@ fn counts(report: &Report, out: &mut String) {
         "HTML transferred",
         format!("{} bytes", total.body_bytes),
     );
+    rates(report, has_body, out);
+}
+
+fn rates(report: &Report, has_body: bool, out: &mut String) {
+    let total = &report.total;
+    let seconds = report.elapsed.as_secs_f64();
     let rate = report.requests_per_second();
     line(
         out,
         "Requests per second",
         format!("{rate:.2} [#/sec] (mean)"),
     );
-    let each = 1000.0 * seconds / complete.max(1) as f64;
+    let each = 1000.0 * seconds / total.requests.max(1) as f64;
     let users = report.plan.users as f64;
     line(
         out,
