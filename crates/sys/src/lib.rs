@@ -12,6 +12,8 @@ pub mod attribute;
 pub mod channel;
 /// Beginning connections to others.
 pub mod connect;
+/// Password hashes as the system knows them.
+pub mod crypt;
 /// How a failed call is told: the check of return values, and nginx's `(2: No such file or directory)`.
 pub mod errno;
 /// Files: opening with care, their identity, their owner.

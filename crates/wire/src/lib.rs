@@ -7,6 +7,8 @@ pub mod fastcgi;
 pub mod fields;
 /// The ordered, case-keeping header list of responses.
 pub mod headers;
+/// Files of users and passwords.
+pub mod htpasswd;
 /// HTTP/1.x heads, bodies and chunked coding.
 pub mod http1;
 /// Request targets: splitting, normalising, escaping, host names.

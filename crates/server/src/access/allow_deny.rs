@@ -1,5 +1,6 @@
 //! `allow` and `deny`: who may have a location, by address.
 
+use super::satisfy::{Answer, Satisfy};
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HSL, Outcome, Set, row};
 use crate::http::{Interrupt, Phase, Request};
@@ -151,10 +152,10 @@ fn compared(peer: IpAddr, rules: &[Rule]) -> IpAddr {
 }
 
 /// Refuses what a rule denies; the first rule that is for the client decides.
-pub fn check(request: &Request) -> Phase {
+pub fn check(request: &Request) -> Phase<Answer> {
     let rules = &request.location().settings.access.rules;
     if rules.is_empty() {
-        return Ok(());
+        return Ok(Answer::NotAsked);
     }
     let peer = request
         .connection
@@ -163,14 +164,18 @@ pub fn check(request: &Request) -> Phase {
         .map(|peer| compared(peer, rules));
     match rules.iter().find(|rule| rule.network.contains(peer)) {
         Some(rule) if !rule.allow => {
-            write_request(
-                request,
-                Level::Error,
-                format_args!("access forbidden by rule"),
-            );
+            // Where another check may still let the client in, nothing is forbidden yet.
+            if request.location().settings.satisfy.satisfy == Satisfy::All {
+                write_request(
+                    request,
+                    Level::Error,
+                    format_args!("access forbidden by rule"),
+                );
+            }
             Err(Interrupt::Status(403))
         }
-        _ => Ok(()),
+        Some(_) => Ok(Answer::Pass),
+        None => Ok(Answer::NotAsked),
     }
 }
 

@@ -100,11 +100,6 @@ pub const ACCEPTED: &[Accepted] = &[
         send_lowat,
         "Linux has no such mark; nginx warns and ignores it there.",
     ),
-    accepted(
-        "satisfy",
-        satisfy,
-        "While allow and deny are the only check, both words mean the same.",
-    ),
     accepted("http2_idle_timeout", replaced::<0>, OBSOLETE),
     accepted("http2_max_field_size", replaced::<1>, OBSOLETE),
     accepted("http2_max_header_size", replaced::<1>, OBSOLETE),
@@ -193,10 +188,6 @@ fn one_of(build: &mut Build<'_>, directive: &Directive, words: [&[u8]; 2]) -> Ou
         true => Ok(()),
         false => Err(format!("invalid value \"{}\"", directive.args[0]).into()),
     }
-}
-
-fn satisfy(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    one_of(build, directive, [b"all", b"any"])
 }
 
 fn debug_points(build: &mut Build<'_>, directive: &Directive) -> Outcome {

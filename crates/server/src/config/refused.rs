@@ -29,7 +29,6 @@ const OFF: &[&str] = &["off"];
 const NOT_DONE: &str = "it asks for what is so anyway.";
 
 pub const NEUTRAL: &[Neutral] = &[
-    neutral("auth_basic", OFF, NOT_DONE),
     neutral("auth_request", OFF, NOT_DONE),
     neutral("charset", OFF, NOT_DONE),
     neutral("fastcgi_cache", OFF, NOT_DONE),

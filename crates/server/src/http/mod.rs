@@ -2,6 +2,7 @@
 
 pub mod body;
 pub mod counters;
+pub mod credentials;
 pub mod file;
 pub mod interrupt;
 pub mod media_types;

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use sys::address::SocketAddress;
+use wire::headers::HeaderList;
 use wire::http1::chunked::Decoder;
 pub use wire::http1::request::Head;
 use wire::http1::{Known, Method, Span, Version};
@@ -167,6 +168,8 @@ pub struct Request {
     /// `$limit_req_status` and `$limit_conn_status`, once the limits were asked.
     pub limit_req_status: Cell<Option<&'static str>>,
     pub limit_conn_status: Cell<Option<&'static str>>,
+    /// Fields that phases give the response, whichever it will be: they stay over redirects inside the server.
+    pub fields: RefCell<HeaderList>,
     /// Given back when the request has ended.
     pub at_end: Vec<Box<dyn AtEnd>>,
     /// The status that stands above the response's own: that of the error whose page is being made.
@@ -231,6 +234,7 @@ impl Request {
             limit_rate: Cell::new(None),
             limit_req_status: Cell::new(None),
             limit_conn_status: Cell::new(None),
+            fields: RefCell::default(),
             at_end: Vec::new(),
             error_status: None,
             error_location: None,

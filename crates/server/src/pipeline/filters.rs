@@ -12,6 +12,7 @@ pub fn apply(request: &Request, response: &mut Response) -> Phase {
     if request.generation.config.http.variables.uses_sent {
         sent::record(request, response, false);
     }
+    take_fields(request, response);
     headers::apply(request, response);
     range::apply(request, response)?;
     redirect::apply(request, response);
@@ -22,6 +23,19 @@ pub fn apply(request: &Request, response: &mut Response) -> Phase {
         response.last_modified = None;
     }
     Ok(())
+}
+
+/// Gives the response the fields that phases had for it, before all others.
+fn take_fields(request: &Request, response: &mut Response) {
+    let mut fields = request.fields.borrow_mut();
+    if fields.is_empty() {
+        return;
+    }
+    let mut fields = std::mem::take(&mut *fields);
+    for field in std::mem::take(&mut response.headers).iter() {
+        fields.push(field.name.clone(), field.value.clone());
+    }
+    response.headers = fields;
 }
 
 /// A 204 has no content, whatever it was made of.

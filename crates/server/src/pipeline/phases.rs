@@ -2,7 +2,8 @@
 
 use super::error_pages::{self, Settled};
 use super::filters;
-use crate::access::{allow_deny, limit_except};
+use crate::access::satisfy::Verdict;
+use crate::access::{allow_deny, auth_basic, limit_except};
 use crate::config::model::LocationId;
 use crate::content::{self, try_files};
 use crate::http::interrupt::Target;
@@ -65,9 +66,20 @@ async fn run(request: &mut Request, start: Start) -> Phase<Response> {
     rewrite_location(request)?;
     limit::requests::check(request).await?;
     limit::connections::check(request)?;
-    allow_deny::check(request)?;
+    access(request).await?;
     try_files::check(request)?;
     content::respond(request).await
+}
+
+/// The checks of access in their order, and what they say together.
+async fn access(request: &Request) -> Phase {
+    let mut verdict = Verdict::default();
+    verdict.take(request, allow_deny::check(request)).await?;
+    if !verdict.is_settled() {
+        let answer = auth_basic::check(request).await;
+        verdict.take(request, answer).await?;
+    }
+    verdict.conclude(request).await
 }
 
 fn rewrite_server(request: &mut Request) -> Phase {

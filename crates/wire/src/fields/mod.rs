@@ -2,6 +2,8 @@
 
 /// Which content codings a client takes.
 pub mod accept_encoding;
+/// Base64 in and out.
+pub mod base64;
 /// Cache-Control directives.
 pub mod cache_control;
 /// Whether a connection stays open.
