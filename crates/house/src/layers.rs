@@ -55,7 +55,11 @@ const WITHIN_A_ROW: &[(&str, &str)] = &[
     ("upstream", "cache"),
     ("upstream", "pool"),
     ("content", "precompress"),
+    // A location's content is a `proxy_pass`, which says so when it is read.
+    ("content", "upstream"),
+    ("upstream", "content"),
     ("upstream", "limit"),
+    ("upstream", "rewrite"),
     ("encoding", "routing"),
     ("routing", "variables"),
     ("http", "net"),

@@ -45,6 +45,8 @@ pub const TABLES: &[&[Row<Set>]] = &[
     upstream::directive::DIRECTIVES,
     upstream::settings::PROXY,
     upstream::settings::FASTCGI,
+    upstream::proxy::DIRECTIVES,
+    upstream::fastcgi::DIRECTIVES,
     crate::pool::directive::DIRECTIVES,
     encoding::permission::DIRECTIVES,
     filter::not_modified::DIRECTIVES,

@@ -7,6 +7,7 @@ use super::model::{
     Child, Config, Http, Listener, Location, LocationId, LocationKind, LocationSettings, Server,
     ServerId, ServerSettings,
 };
+use crate::content::Content;
 use crate::listen::options::{Addresses, Listen};
 use crate::listen::{address, directive::Use};
 use crate::pipeline::hot;
@@ -145,6 +146,7 @@ impl Resolver {
                     self.server(*server, &settings, &server_settings)?;
                 }
             }
+            self.settle_pools()?;
         }
         if let Some(name) = build.variables.undefined()
             && inventory::has_variable(name)
@@ -310,6 +312,11 @@ impl Resolver {
                 message: format!("duplicate location \"{}\"", String::from_utf8_lossy(&name)),
                 position: position.clone(),
             };
+            if let LocationKind::Exact(path) | LocationKind::Prefix { path, .. } = &location.kind
+                && location.content.is_relay()
+            {
+                routes.add_relay(path, id);
+            }
             let added = match &location.kind {
                 LocationKind::Exact(path) => routes.add_exact(path.clone(), id),
                 LocationKind::Prefix { path, no_regex } => {
@@ -332,6 +339,16 @@ impl Resolver {
         }
         routes.finish();
         Ok(routes)
+    }
+
+    /// Finds the pools that are passed requests.
+    fn settle_pools(&self) -> Result<(), Error> {
+        for location in &self.locations {
+            if let Content::FastCgi(pass) = &location.content {
+                pass.settle(&self.pools)?;
+            }
+        }
+        Ok(())
     }
 
     /// What settings ask of each other.

@@ -17,11 +17,28 @@ pub enum Content {
     Files,
     StubStatus,
     PrecompressStatus,
+    /// `proxy_pass`.
+    Proxy(Arc<proxy::Pass>),
+    /// `fastcgi_pass`.
+    FastCgi(Arc<fastcgi::Pass>),
 }
 
 use crate::config::model::LocationKind;
 use crate::http::{Interrupt, Phase, Request, Response};
 use crate::log::error::{Level, write_request};
+use crate::upstream::{fastcgi, proxy};
+use std::sync::Arc;
+
+impl Content {
+    /// Whether other servers answer.
+    #[must_use]
+    pub fn is_relay(&self) -> bool {
+        match self {
+            Content::Proxy(_) | Content::FastCgi(_) => true,
+            Content::Files | Content::StubStatus | Content::PrecompressStatus => false,
+        }
+    }
+}
 
 /// Lets the location's content answer.
 pub async fn respond(request: &mut Request) -> Phase<Response> {
@@ -29,6 +46,7 @@ pub async fn respond(request: &mut Request) -> Phase<Response> {
         Content::Files => files(request).await,
         Content::StubStatus => status::respond(request),
         Content::PrecompressStatus => precompress_status::respond(request),
+        Content::Proxy(_) | Content::FastCgi(_) => Err(Interrupt::Status(502)),
     }
 }
 
@@ -53,11 +71,22 @@ async fn files(request: &mut Request) -> Phase<Response> {
     Err(Interrupt::Status(403))
 }
 
-/// `/dir` is sent to `/dir/` where a location of that name passes requests on to another server.
+/// `/dir` is sent to `/dir/` where a location of that name passes requests on to another server; routing has found it.
 pub fn redirect_to_slash(request: &Request) -> Phase {
     let location = request.location();
-    let LocationKind::Prefix { .. } = location.kind else {
+    let (LocationKind::Prefix { path, .. } | LocationKind::Exact(path)) = &location.kind else {
         return Ok(());
     };
-    Ok(())
+    if path.len() <= request.uri.len() {
+        return Ok(());
+    }
+    let mut target = wire::uri::escape(path, wire::uri::Class::Uri).into_owned();
+    if !request.args.is_empty() {
+        target.push(b'?');
+        target.extend_from_slice(&request.args);
+    }
+    Err(Interrupt::Respond(Box::new(Response {
+        location: Some(target.into()),
+        ..Response::status(301)
+    })))
 }

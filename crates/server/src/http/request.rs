@@ -121,6 +121,19 @@ const BUFFER_KEEP_MAX: usize = 16 * 1024;
 /// is, each feature decides, hence `dyn`.
 pub trait AtEnd {}
 
+/// What `$proxy_host` and its kin say of a request that is passed on by HTTP.
+#[derive(Debug, Clone)]
+pub struct Proxied {
+    /// The host, and the port where it is not the scheme's own.
+    pub host: Bytes,
+    /// Empty for a UNIX socket.
+    pub port: Bytes,
+    /// Of the body that is passed on, where the upstream is told.
+    pub body_length: Option<u64>,
+    /// The body is passed on in chunks.
+    pub chunked: bool,
+}
+
 /// A request.
 pub struct Request {
     pub generation: Rc<Generation>,
@@ -144,7 +157,8 @@ pub struct Request {
     pub internal: bool,
     /// Rewrites and redirects inside the server that looked for a location anew.
     pub uri_changes: u32,
-    /// The path was changed by a rewrite or redirect; static files use it instead of the raw one.
+    /// The path or the arguments were changed by a rewrite or redirect: the target that the client sent no longer says
+    /// where the request stands.
     pub uri_changed: bool,
     /// `try_files` found the path below a regex location's alias, so that the two together name the file.
     pub uri_follows_alias: bool,
@@ -165,6 +179,8 @@ pub struct Request {
     pub read_with_turn: bool,
     /// `$limit_rate` as set by `set` or X-Accel-Limit-Rate, in bytes per second.
     pub limit_rate: Cell<Option<u64>>,
+    /// Where it is passed on by HTTP.
+    pub proxied: Option<Proxied>,
     /// `$limit_req_status` and `$limit_conn_status`, once the limits were asked.
     pub limit_req_status: Cell<Option<&'static str>>,
     pub limit_conn_status: Cell<Option<&'static str>>,
@@ -232,6 +248,7 @@ impl Request {
             pipelined: false,
             read_with_turn: false,
             limit_rate: Cell::new(None),
+            proxied: None,
             limit_req_status: Cell::new(None),
             limit_conn_status: Cell::new(None),
             fields: RefCell::default(),
@@ -288,6 +305,15 @@ impl Request {
     #[must_use]
     pub fn server(&self) -> &Server {
         self.generation.config.server(self.server)
+    }
+
+    /// The method as sent, or the GET that an error page made of it.
+    #[must_use]
+    pub fn method_name(&self) -> &[u8] {
+        match self.internal && self.method != self.head.method {
+            true => self.method.as_str().as_bytes(),
+            false => self.text(self.head.method_span),
+        }
     }
 
     /// Bytes of the head.

@@ -169,6 +169,7 @@ fn enter_location(request: &mut Request) -> Phase {
 fn redirect(request: &mut Request, target: Target) -> Phase<Start> {
     request.uri_follows_alias = false;
     request.rewritten_in_place = false;
+    request.proxied = None;
     match target {
         Target::Uri { path, args } => {
             let uri = String::from_utf8_lossy(&path);
@@ -199,7 +200,6 @@ fn redirect(request: &mut Request, target: Target) -> Phase<Start> {
                 return Err(Interrupt::Status(500));
             };
             request.internal = true;
-            request.uri_changed = true;
             request.location = location;
             if let Some(other) = limit_except::other_settings(request) {
                 request.location = other;

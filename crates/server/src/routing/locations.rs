@@ -15,6 +15,9 @@ pub struct Routes {
     /// Sorted by path, so that the longest prefix is found by bisection.
     prefixes: Vec<Prefix>,
     patterns: Vec<(Matcher, LocationId)>,
+    /// Locations that pass requests on and whose path ends in a slash, by the path without it: requests for that are
+    /// sent there.
+    slashes: HashMap<Bytes, LocationId, Hasher>,
 }
 
 #[derive(Debug)]
@@ -44,6 +47,13 @@ impl Routes {
             shorter: None,
         });
         true
+    }
+
+    /// Notes that the location `path` passes requests on.
+    pub fn add_relay(&mut self, path: &Bytes, location: LocationId) {
+        if path.last() == Some(&b'/') {
+            self.slashes.insert(path.slice(..path.len() - 1), location);
+        }
     }
 
     /// Adds a location with a pattern; they are tried in the order they are added.
@@ -117,7 +127,14 @@ fn walk(http: &Http, routes: &Routes, request: &Request) -> Result<Found, GivenU
     }
     let mut found = Found::None;
     let mut no_regex = false;
-    if let Some(prefix) = routes.longest_prefix(path) {
+    let prefix = routes.longest_prefix(path);
+    if !routes.slashes.is_empty()
+        && let Some(&location) = routes.slashes.get(path)
+        && prefix.is_none_or(|prefix| prefix.path.len() < path.len())
+    {
+        return Ok(Found::Final(location));
+    }
+    if let Some(prefix) = prefix {
         no_regex = prefix.no_regex;
         let inner = &http.locations[prefix.location as usize].routes;
         found = match walk(http, inner, request)? {

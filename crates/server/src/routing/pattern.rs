@@ -151,6 +151,12 @@ impl Pattern {
         self.groups > 1
     }
 
+    /// How many groups there are beside the whole.
+    #[must_use]
+    pub fn groups(&self) -> usize {
+        self.groups.saturating_sub(1)
+    }
+
     /// Group numbers with their names.
     pub fn named_groups(&self) -> Box<dyn Iterator<Item = (usize, &str)> + '_> {
         match &*self.engine {

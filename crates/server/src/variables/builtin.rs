@@ -5,6 +5,7 @@ mod elsewhere; // of features that a request did not pass
 mod moment; // clocks, the process, random ids
 mod outcome; // what was sent
 mod received; // the request as it came
+mod relayed; // what other servers are told
 mod target; // where the request stands now
 mod upstream; // other servers that were asked
 
@@ -26,6 +27,7 @@ const FIXED: &[&[Fixed]] = &[
     moment::FIXED,
     outcome::FIXED,
     upstream::FIXED,
+    relayed::FIXED,
     elsewhere::FIXED,
 ];
 

@@ -7,12 +7,9 @@ const NOT_FOUND: Evaluate = |_, _| false;
 const EMPTY: Evaluate = |_, _| true;
 
 pub const FIXED: &[Fixed] = &[
-    ("fastcgi_path_info", EMPTY),
     ("gzip_ratio", NOT_FOUND),
     ("http2", EMPTY),
     ("http3", EMPTY),
-    ("proxy_host", NOT_FOUND),
-    ("proxy_port", NOT_FOUND),
     ("proxy_protocol_addr", NOT_FOUND),
     ("proxy_protocol_port", NOT_FOUND),
     ("proxy_protocol_server_addr", NOT_FOUND),

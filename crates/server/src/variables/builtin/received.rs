@@ -89,12 +89,10 @@ fn append_span(request: &Request, span: Span, out: &mut Vec<u8>) -> bool {
     !span.is_empty()
 }
 
-/// The method as sent, or the GET that an error page made of it.
 fn request_method(request: &Request, out: &mut Vec<u8>) -> bool {
-    if request.internal && request.method != request.head.method {
-        return append(Some(request.method.as_str().as_bytes()), out);
-    }
-    append_span(request, request.head.method_span, out)
+    let name = request.method_name();
+    out.extend_from_slice(name);
+    !name.is_empty()
 }
 
 fn values(request: &Request, known: Known) -> impl Iterator<Item = &[u8]> {

@@ -12,8 +12,6 @@ use sys::errno::Errno;
 pub const FIXED: &[Fixed] = &[
     ("uri", uri),
     ("document_uri", uri),
-    // Outside of a location with fastcgi_index the script is the path.
-    ("fastcgi_script_name", uri),
     ("args", args),
     ("query_string", args),
     ("is_args", |request, out| {
