@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::wrk::Requests;
+
 /// Enough for every case, the idle connections included.
 const WORKER_CONNECTIONS: usize = 16384;
 /// For the weight of a server that has made ready for nobody.
@@ -86,6 +88,15 @@ impl Case {
     /// What the servers are configured with for this case.
     pub fn configuration(&self, dir: &Path, port: u16) -> String {
         configuration(dir, port, self.access_log, self.worker_connections)
+    }
+
+    /// What wrk asks for.
+    pub fn requests(&self) -> Requests {
+        Requests {
+            path: url_path(self.size),
+            connections: self.connections,
+            close: self.close,
+        }
     }
 
     /// The floor writes no log, so a logged case has no floor.

@@ -29,7 +29,11 @@ impl Client {
     /// Fetches the body of `size` and returns the bytes of the whole response. Fails unless it is a 200
     /// with exactly `body`.
     pub fn fetch(&mut self, body: &[u8], close: bool) -> Result<usize> {
-        let path = cases::url_path(body.len());
+        self.fetch_path(&cases::url_path(body.len()), body, close)
+    }
+
+    /// The same of any path.
+    pub fn fetch_path(&mut self, path: &str, body: &[u8], close: bool) -> Result<usize> {
         let connection = if close { "Connection: close\r\n" } else { "" };
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: {}\r\n{connection}\r\n",

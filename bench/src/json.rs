@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use anyhow::Result;
+
 use crate::idle::Idle;
 use crate::machine;
 use crate::options::Options;
@@ -11,8 +13,8 @@ use crate::targets::Against;
 use crate::verdict::{Verdict, cpu_ratio, idle_ratio, verdicts};
 
 /// Everything measured, for machines.
-pub fn write(options: &Options, rows: &[Row], idle: &[IdleRow]) -> String {
-    let facts = machine::describe(options);
+pub fn write(options: &Options, rows: &[Row], idle: &[IdleRow]) -> Result<String> {
+    let facts = machine::describe(&options.contenders()?);
     let facts: Vec<String> = facts
         .iter()
         .map(|(label, value)| format!("{}:{}", quoted(label), quoted(value)))
@@ -20,7 +22,7 @@ pub fn write(options: &Options, rows: &[Row], idle: &[IdleRow]) -> String {
     let cases: Vec<String> = rows.iter().map(|row| load_json(rows, row)).collect();
     let idle_rows: Vec<String> = idle.iter().map(|row| idle_json(idle, row)).collect();
     let targets: Vec<String> = verdicts(rows, idle).iter().map(verdict_json).collect();
-    format!(
+    Ok(format!(
         "{{\"machine\":{{{}}},\n\"command\":{},\"seconds\":{},\"rounds\":{},\n\"cases\":[\n{}],\n\"idle\":[\n{}],\n\"targets\":[\n{}]}}\n",
         facts.join(","),
         quoted(&options.command),
@@ -29,7 +31,7 @@ pub fn write(options: &Options, rows: &[Row], idle: &[IdleRow]) -> String {
         cases.join(",\n"),
         idle_rows.join(",\n"),
         targets.join(",\n")
-    )
+    ))
 }
 
 impl Spread {

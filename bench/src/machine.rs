@@ -3,10 +3,10 @@
 use std::fs;
 use std::process::Command;
 
-use crate::options::Options;
+use crate::server::Contender;
 
 /// Pairs of a label and a value, in the order in which they are printed.
-pub fn describe(options: &Options) -> Vec<(String, String)> {
+pub fn describe(contenders: &[&Contender]) -> Vec<(String, String)> {
     let mut facts = vec![
         (
             "CPU".to_owned(),
@@ -23,7 +23,7 @@ pub fn describe(options: &Options) -> Vec<(String, String)> {
         ),
         ("wrk".to_owned(), output("wrk", &["-v"])),
     ];
-    for contender in &options.contenders {
+    for contender in contenders {
         facts.push((contender.name.clone(), contender.version()));
     }
     facts

@@ -1,49 +1,63 @@
-//! The bench: Gannet, nginx and a bare epoll loop under the same load, one after the other, on one core.
-//! `static` measures and prints the table, `profile` says where the time goes, `floor` is the bare loop itself.
+//! The bench: Gannet, nginx and a bare epoll loop under the same load, one after the other, on one core: `static`,
+//! `fastcgi`, `proxy`. `gallery` sends users to a PHP application, `profile` says where the time goes, `floor` is the bare
+//! loop itself.
 
 mod cases;
 mod check;
 mod floor;
+mod gallery;
+mod gallery_report;
 mod idle;
 mod json;
 mod machine;
 mod options;
+mod php;
 mod profile;
+mod relayed;
 mod report;
 mod server;
 mod side_by_side;
 mod targets;
 mod usage;
+mod users;
 mod verdict;
 mod wrk;
 
 use anyhow::{Result, bail};
 
 const USAGE: &str = "\
-usage: gannet-bench static  [OPTIONS]        the comparison
-       gannet-bench profile CASE [OPTIONS]   hot symbols (perf) and system calls per request (strace)
+usage: gannet-bench static  [OPTIONS]        files
+       gannet-bench fastcgi [OPTIONS]        a trivial PHP script
+       gannet-bench proxy   [OPTIONS]        a server behind, on kept connections
+       gannet-bench gallery [OPTIONS]        100 users of a PHP application, by the pool's `pm`
+       gannet-bench profile CASE [OPTIONS]   hot symbols (perf) and system calls per request (strace), of a case of static
        gannet-bench floor PORT FILE [close]  the bare loop, for use by hand
 
-  --only CASES          among 0b,1k,10k,100k,1m,10m,close,log,log-buffered,idle
-  --servers NAMES       among nginx,gannet,floor and those given by --server (default: nginx,gannet,floor)
+  --only CASES          static: 0b,1k,10k,100k,1m,10m,close,log,log-buffered,idle; proxy: 1k,100k;
+                        fastcgi: script; gallery: static,dynamic,ondemand,auto,sweep
+  --servers NAMES       static: nginx,gannet,floor and those given by --server; proxy, gallery: nginx,gannet;
+                        fastcgi: nginx,nginx-kept,gannet,gannet-fpm
   --server NAME=COMMAND another server, or another command for a known one; {conf} and {dir} are filled in
-  --quick               1 s and 3 rounds instead of 3 s and 5 rounds
+  --quick               a short run, to see that it works
   --seconds N           seconds per measurement
   --rounds N            rounds, the servers alternating within each
-  --cores S,L           core of the server, core of the load (default 0,1)
+  --cores S,L           core of the server, core of the load (default 0,1); not for gallery, which has all cores
   --idle N              idle connections for the memory figure (default 10000)
   --markdown            the machine, the commands and the configuration around the table
-  --json FILE           every sample, for machines";
+  --json FILE           static: every sample, for machines";
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     match arguments.next().as_deref() {
-        Some("static") => side_by_side::run(&options::parse(arguments)?),
+        Some("static") => side_by_side::run(&options::parse(&side_by_side::BENCH, arguments)?),
+        Some("fastcgi") => relayed::run_fastcgi(&options::parse(&relayed::FASTCGI, arguments)?),
+        Some("proxy") => relayed::run_proxy(&options::parse(&relayed::PROXY, arguments)?),
+        Some("gallery") => gallery::run(&options::parse(&gallery::BENCH, arguments)?),
         Some("profile") => {
             let Some(case) = arguments.next() else {
                 bail!("profile: which case?\n{USAGE}")
             };
-            profile::run(&case, &options::parse(arguments)?)
+            profile::run(&case, &options::parse(&side_by_side::BENCH, arguments)?)
         }
         Some("floor") => floor::run(arguments),
         _ => bail!("{USAGE}"),

@@ -5,20 +5,34 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::cases::{self, Case};
 use crate::server::Contender;
 
 /// Idle connections held open for the memory figure.
 const IDLE_CONNECTIONS: usize = 10_000;
 
+/// What one benchmark knows: the words of its command line, and how long it measures.
+pub struct Bench {
+    pub name: &'static str,
+    /// What `--only` chooses from.
+    pub cases: &'static [&'static str],
+    /// What `--servers` chooses from, and the order in which they take turns.
+    pub servers: &'static [&'static str],
+    pub seconds: u64,
+    pub rounds: usize,
+    /// With `--quick`: seconds and rounds.
+    pub quick: (u64, usize),
+}
+
 /// One invocation, fully decided.
 pub struct Options {
-    pub cases: Vec<Case>,
-    /// Whether the memory of idle connections is measured too.
-    pub idle: bool,
+    /// The benchmark's name.
+    pub bench: &'static str,
+    pub cases: Vec<String>,
     pub idle_connections: usize,
-    /// In the order in which they take turns.
-    pub contenders: Vec<Contender>,
+    /// The names of those that take turns, in their order.
+    pub servers: Vec<String>,
+    /// The programs that can be started.
+    known: Vec<Contender>,
     pub seconds: u64,
     pub rounds: usize,
     pub server_core: usize,
@@ -34,36 +48,46 @@ impl Options {
         Duration::from_secs(self.seconds)
     }
 
-    /// The named contender; profile measures one.
-    pub fn contender(&self, name: &str) -> Option<&Contender> {
-        self.contenders
+    pub fn case(&self, name: &str) -> bool {
+        self.cases.iter().any(|case| case == name)
+    }
+
+    pub fn contender(&self, name: &str) -> Result<&Contender> {
+        let found = self.known.iter().find(|contender| contender.name == name);
+        found.with_context(|| format!("no server named {name}"))
+    }
+
+    /// The programs of the servers that take part, for benchmarks whose servers are programs.
+    pub fn contenders(&self) -> Result<Vec<&Contender>> {
+        self.servers
             .iter()
-            .find(|contender| contender.name == name)
+            .map(|name| self.contender(name))
+            .collect()
     }
 }
 
 /// Reads the switches after the subcommand.
-pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Options> {
+pub fn parse(bench: &Bench, arguments: impl Iterator<Item = String>) -> Result<Options> {
     let arguments: Vec<String> = arguments.collect();
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let mut options = Options {
-        cases: cases::all(),
-        idle: true,
+        bench: bench.name,
+        cases: names(bench.cases),
         idle_connections: IDLE_CONNECTIONS,
-        contenders: Vec::new(),
-        seconds: 3,
-        rounds: 5,
+        servers: names(bench.servers),
+        known: Contender::defaults()?,
+        seconds: bench.seconds,
+        rounds: bench.rounds,
         server_core: 0,
         load_core: 1,
         markdown: false,
         json: None,
         command: arguments.join(" "),
     };
-    let mut names: Vec<String> = ["nginx", "gannet", "floor"].map(String::from).to_vec();
-    let mut known = Contender::defaults()?;
     let mut rest = arguments.into_iter();
     while let Some(switch) = rest.next() {
         match switch.as_str() {
-            "--quick" => (options.seconds, options.rounds) = (1, 3),
+            "--quick" => (options.seconds, options.rounds) = bench.quick,
             "--markdown" => options.markdown = true,
             "--json" => options.json = Some(PathBuf::from(value(&switch, &mut rest)?)),
             "--seconds" => options.seconds = positive(&switch, &mut rest)?,
@@ -72,30 +96,34 @@ pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Options> {
             "--cores" => {
                 (options.server_core, options.load_core) = cores(&value(&switch, &mut rest)?)?
             }
-            "--only" => select_cases(&mut options, &value(&switch, &mut rest)?)?,
-            "--servers" => {
-                names = value(&switch, &mut rest)?
-                    .split(',')
-                    .map(String::from)
-                    .collect()
-            }
+            "--only" => options.cases = list(&value(&switch, &mut rest)?),
+            "--servers" => options.servers = list(&value(&switch, &mut rest)?),
             "--server" => {
                 let contender = Contender::parse(&value(&switch, &mut rest)?)?;
+                let known = &mut options.known;
                 known.retain(|other| other.name != contender.name);
                 known.push(contender);
             }
             other => bail!("unknown option {other}\n{}", crate::USAGE),
         }
     }
-    for name in names {
-        let found = known.iter().find(|contender| contender.name == name);
-        options.contenders.push(
-            found
-                .with_context(|| format!("no server named {name}"))?
-                .clone(),
-        );
+    let knows = |known: &[&str], name: &String| known.contains(&name.as_str());
+    if let Some(name) = options.cases.iter().find(|name| !knows(bench.cases, name)) {
+        bail!("no case named {name}\n{}", crate::USAGE);
+    }
+    if options.json.is_some() && bench.name != "static" {
+        bail!("--json is for static");
+    }
+    for name in &options.servers {
+        if !knows(bench.servers, name) {
+            options.contender(name)?;
+        }
     }
     Ok(options)
+}
+
+fn list(text: &str) -> Vec<String> {
+    text.split(',').map(String::from).collect()
 }
 
 fn value(switch: &str, rest: &mut impl Iterator<Item = String>) -> Result<String> {
@@ -119,20 +147,4 @@ fn cores(text: &str) -> Result<(usize, usize)> {
         server.parse().context("--cores")?,
         load.parse().context("--cores")?,
     ))
-}
-
-fn select_cases(options: &mut Options, text: &str) -> Result<()> {
-    let wanted: Vec<&str> = text.split(',').collect();
-    let all = cases::all();
-    for name in &wanted {
-        if *name != cases::IDLE && !all.iter().any(|case| case.name == *name) {
-            bail!("no case named {name}\n{}", crate::USAGE);
-        }
-    }
-    options.idle = wanted.contains(&cases::IDLE);
-    options.cases = all
-        .into_iter()
-        .filter(|case| wanted.contains(&case.name))
-        .collect();
-    Ok(())
 }

@@ -24,9 +24,11 @@ const SYMBOLS_SHOWN: usize = 60;
 pub fn run(case_name: &str, options: &Options) -> Result<()> {
     let case = cases::all().into_iter().find(|case| case.name == case_name);
     let case = case.with_context(|| format!("no case named {case_name}"))?;
-    let contender = options
-        .contender(SUBJECT)
-        .or(options.contenders.first())
+    let contenders = options.contenders()?;
+    let contender = contenders
+        .iter()
+        .find(|contender| contender.name == SUBJECT)
+        .or(contenders.first())
         .context("no server")?;
     server::pin(options.load_core)?;
     let workspace = Workspace::create()?;
@@ -69,7 +71,7 @@ fn symbols(contender: &Contender, case: &Case, options: &Options, dir: &Path) ->
         .spawn()
         .context("perf is needed: apt-get install linux-perf")?;
     let load = wrk::run(
-        case,
+        &case.requests(),
         running.address,
         Duration::from_secs(PERF_SECONDS),
         response_size,
@@ -116,7 +118,7 @@ fn system_calls(contender: &Contender, case: &Case, options: &Options, dir: &Pat
         .context("strace is needed: apt-get install strace")?;
     let attached = wait_until_attached(&mut strace);
     let load = wrk::run(
-        case,
+        &case.requests(),
         running.address,
         Duration::from_secs(STRACE_SECONDS),
         response_size,

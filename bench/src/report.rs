@@ -1,9 +1,12 @@
 //! Turns samples into tables for people, for a page of documentation, and into JSON.
 
+use anyhow::Result;
+
 use crate::cases::{self, Case};
 use crate::idle::Idle;
 use crate::machine;
 use crate::options::Options;
+use crate::server::Contender;
 use crate::side_by_side::{IdleRow, Row, Sample};
 use crate::targets::Against;
 use crate::verdict::{Verdict, cpu_ratio, idle_ratio, verdicts};
@@ -67,14 +70,14 @@ impl IdleRow {
 }
 
 /// Cells, the first row being the header; printed as a padded Markdown table.
-struct Table(Vec<Vec<String>>);
+pub struct Table(pub Vec<Vec<String>>);
 
 impl Table {
-    fn new(header: &[&str]) -> Table {
+    pub fn new(header: &[&str]) -> Table {
         Table(vec![header.iter().map(|cell| (*cell).to_owned()).collect()])
     }
 
-    fn print(&self) {
+    pub fn print(&self) {
         let columns = self.0[0].len();
         let width = |column: usize| {
             self.0
@@ -100,9 +103,9 @@ impl Table {
 }
 
 /// Prints everything for people; with `--markdown` also what is needed to do it again.
-pub fn print(options: &Options, rows: &[Row], idle: &[IdleRow]) {
+pub fn print(options: &Options, rows: &[Row], idle: &[IdleRow]) -> Result<()> {
     if options.markdown {
-        print_circumstances(options);
+        print_circumstances(options, rows.first().map(|row| &row.case))?;
     }
     if !rows.is_empty() {
         load_table(rows).print();
@@ -114,6 +117,7 @@ pub fn print(options: &Options, rows: &[Row], idle: &[IdleRow]) {
     if !verdicts.is_empty() {
         verdict_table(&verdicts).print();
     }
+    Ok(())
 }
 
 fn load_table(rows: &[Row]) -> Table {
@@ -192,7 +196,7 @@ fn idle_table(idle: &[IdleRow]) -> Table {
     table
 }
 
-fn verdict_table(verdicts: &[Verdict]) -> Table {
+pub fn verdict_table(verdicts: &[Verdict]) -> Table {
     let mut table = Table::new(&["case", "target", "measured", "by round", "met"]);
     for verdict in verdicts {
         table.0.push(vec![
@@ -211,27 +215,40 @@ fn verdict_table(verdicts: &[Verdict]) -> Table {
     table
 }
 
-fn ratio_text(ratio: Option<Spread>) -> String {
+pub fn ratio_text(ratio: Option<Spread>) -> String {
     ratio.map_or("–".to_owned(), |ratio| format!("{:.2}", ratio.median))
 }
 
-fn print_circumstances(options: &Options) {
-    for (label, value) in machine::describe(options) {
+/// What was measured on, and how to do it again.
+pub fn print_machine(options: &Options, contenders: &[&Contender]) {
+    for (label, value) in machine::describe(contenders) {
         println!("- {label}: {value}");
     }
-    println!("- Command: `./dev bench static {}`", options.command);
     println!(
-        "- Server pinned to core {}, wrk to core {}; {} rounds of {} s, the servers alternating.",
-        options.server_core, options.load_core, options.rounds, options.seconds
+        "- Command: `./dev bench {} {}`",
+        options.bench, options.command
     );
-    for contender in &options.contenders {
+    for contender in contenders {
         println!(
             "- {} is started as `{}`",
             contender.name,
             contender.command_text()
         );
     }
-    if let Some(case) = options.cases.first() {
+}
+
+/// Where the servers and the load run.
+pub fn print_cores(options: &Options) {
+    println!(
+        "- Server pinned to core {}, wrk to core {}; {} rounds of {} s, the servers alternating.",
+        options.server_core, options.load_core, options.rounds, options.seconds
+    );
+}
+
+fn print_circumstances(options: &Options, case: Option<&Case>) -> Result<()> {
+    print_machine(options, &options.contenders()?);
+    print_cores(options);
+    if let Some(case) = case {
         println!(
             "- Load of case {}: `wrk {}`\n",
             case.name,
@@ -243,10 +260,11 @@ fn print_circumstances(options: &Options) {
             case.name
         );
     }
+    Ok(())
 }
 
 fn load_arguments(case: &Case, options: &Options) -> String {
-    wrk::arguments(case, "127.0.0.1:8080", options.duration()).join(" ")
+    wrk::arguments(&case.requests(), "127.0.0.1:8080", options.duration()).join(" ")
 }
 
 #[cfg(test)]

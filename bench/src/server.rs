@@ -108,9 +108,10 @@ impl Contender {
             .to_owned()
     }
 
-    fn command(&self, dir: &Path, port: u16, case: &Case) -> Result<Command> {
-        match &self.program {
-            Program::Floor => {
+    fn command(&self, dir: &Path, task: &Task) -> Result<Command> {
+        match (&self.program, task) {
+            (Program::Floor, Task::Text(_)) => bail!("the floor reads no configuration"),
+            (Program::Floor, Task::Case(case, port)) => {
                 let mut command = Command::new(std::env::current_exe()?);
                 command
                     .arg("floor")
@@ -119,9 +120,9 @@ impl Contender {
                 command.args(case.close.then_some("close"));
                 Ok(command)
             }
-            Program::Configured(words) => {
+            (Program::Configured(words), task) => {
                 let conf = dir.join("nginx.conf");
-                fs::write(&conf, case.configuration(dir, port))?;
+                fs::write(&conf, task.configuration(dir))?;
                 let fill = |word: &String| {
                     word.replace("{conf}", &conf.display().to_string())
                         .replace("{dir}", &dir.display().to_string())
@@ -131,6 +132,21 @@ impl Contender {
                 command.args(filled);
                 Ok(command)
             }
+        }
+    }
+}
+
+/// What a server is to serve.
+enum Task<'a> {
+    Case(&'a Case, u16),
+    Text(&'a str),
+}
+
+impl Task<'_> {
+    fn configuration(&self, dir: &Path) -> String {
+        match self {
+            Task::Case(case, port) => case.configuration(dir, *port),
+            Task::Text(text) => (*text).to_owned(),
         }
     }
 }
@@ -148,15 +164,33 @@ impl Running {
     /// Starts `contender` for `case` on `core` and waits until it accepts connections.
     pub fn start(contender: &Contender, case: &Case, dir: &Path, core: usize) -> Result<Running> {
         let port = free_port()?;
-        let mut command = contender.command(dir, port, case)?;
+        Running::launch(contender, &Task::Case(case, port), dir, Some(core), port)
+    }
+
+    /// The same on a configuration that `text` makes of the port; on any core if none is given.
+    pub fn start_with(
+        contender: &Contender,
+        text: impl Fn(u16) -> String,
+        dir: &Path,
+        core: Option<usize>,
+    ) -> Result<Running> {
+        let port = free_port()?;
+        Running::launch(contender, &Task::Text(&text(port)), dir, core, port)
+    }
+
+    fn launch(
+        contender: &Contender,
+        task: &Task,
+        dir: &Path,
+        core: Option<usize>,
+        port: u16,
+    ) -> Result<Running> {
+        let mut command = contender.command(dir, task)?;
         command.stdin(Stdio::null()).stdout(Stdio::null());
         for old in [cases::log_file(dir), dir.join("error.log")] {
             fs::write(old, "")?;
         }
-        let before = rustix::thread::sched_getaffinity(None)?;
-        pin(core)?;
-        let child = command.spawn();
-        sched_setaffinity(None, &before)?;
+        let child = spawn(&mut command, core);
         let mut running = Running {
             child: child.with_context(|| format!("cannot start {}", contender.command_text()))?,
             address: (Ipv4Addr::LOCALHOST, port).into(),
@@ -194,27 +228,44 @@ impl Running {
         fs::read_to_string(&self.error_log).unwrap_or_default()
     }
 
-    fn stop(&mut self) -> Result<()> {
-        let family = usage::family(self.child.id())?;
-        signal(self.child.id(), Signal::TERM);
-        let deadline = Instant::now() + STOP_TIMEOUT;
-        while self.child.try_wait()?.is_none() {
-            if Instant::now() > deadline {
-                family
-                    .iter()
-                    .for_each(|process| signal(*process, Signal::KILL));
-                self.child.wait()?;
-                break;
-            }
-            sleep(POLL);
-        }
-        Ok(())
+    /// The master.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
+}
+
+/// Starts a process on a core, or on all that this thread may use.
+pub fn spawn(command: &mut Command, core: Option<usize>) -> std::io::Result<Child> {
+    let before = rustix::thread::sched_getaffinity(None)?;
+    if let Some(core) = core {
+        pin(core).map_err(std::io::Error::other)?;
+    }
+    let child = command.spawn();
+    sched_setaffinity(None, &before)?;
+    child
+}
+
+/// Ends a process and its descendants: fast, or else by force.
+pub fn stop(child: &mut Child) -> Result<()> {
+    let family = usage::family(child.id())?;
+    signal(child.id(), Signal::TERM);
+    let deadline = Instant::now() + STOP_TIMEOUT;
+    while child.try_wait()?.is_none() {
+        if Instant::now() > deadline {
+            family
+                .iter()
+                .for_each(|process| signal(*process, Signal::KILL));
+            child.wait()?;
+            break;
+        }
+        sleep(POLL);
+    }
+    Ok(())
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Err(error) = self.stop() {
+        if let Err(error) = stop(&mut self.child) {
             eprintln!("stopping process {}: {error}", self.child.id());
         }
     }

@@ -12,16 +12,37 @@ use crate::cases::{self, AccessLog, Case};
 use crate::check::Client;
 use crate::idle::{self, Idle};
 use crate::json;
-use crate::options::Options;
+use crate::options::{Bench, Options};
 use crate::report;
 use crate::server::{self, Contender, Running};
 use crate::usage::{self, CpuTime};
 use crate::wrk;
 
+/// The cases of `cases::all` and the memory of idle connections.
+pub const BENCH: Bench = Bench {
+    name: "static",
+    cases: &[
+        "0b",
+        "1k",
+        "10k",
+        "100k",
+        "1m",
+        "10m",
+        "close",
+        "log",
+        "log-buffered",
+        cases::IDLE,
+    ],
+    servers: &["nginx", "gannet", "floor"],
+    seconds: 3,
+    rounds: 5,
+    quick: (1, 3),
+};
+
 /// Requests for this long before the clock starts: caches fill, memory is mapped.
-const WARM_UP: Duration = Duration::from_millis(200);
+pub const WARM_UP: Duration = Duration::from_millis(200);
 /// After wrk has gone: the server notices the closed connections.
-const SETTLE: Duration = Duration::from_millis(20);
+pub const SETTLE: Duration = Duration::from_millis(20);
 
 /// One measurement of one server under one load.
 #[derive(Clone, Copy, Debug)]
@@ -52,24 +73,22 @@ pub struct IdleRow {
 pub fn run(options: &Options) -> Result<()> {
     server::pin(options.load_core)?;
     let workspace = Workspace::create()?;
-    let sizes = options
-        .cases
-        .iter()
-        .map(|case| case.size)
-        .chain([cases::IDLE_SIZE]);
-    cases::write_bodies(&workspace.dir, sizes)?;
+    let mut chosen = cases::all();
+    chosen.retain(|case| options.case(case.name));
+    let sizes = chosen.iter().map(|case| case.size);
+    cases::write_bodies(&workspace.dir, sizes.chain([cases::IDLE_SIZE]))?;
     let mut rows = Vec::new();
-    for case in &options.cases {
+    for case in &chosen {
         rows.extend(measure_case(case, options, &workspace.dir)?);
     }
-    let idle = if options.idle {
+    let idle = if options.case(cases::IDLE) {
         measure_idle(options, &workspace.dir)?
     } else {
         Vec::new()
     };
-    report::print(options, &rows, &idle);
+    report::print(options, &rows, &idle)?;
     if let Some(file) = &options.json {
-        fs::write(file, json::write(options, &rows, &idle))
+        fs::write(file, json::write(options, &rows, &idle)?)
             .with_context(|| file.display().to_string())?;
     }
     Ok(())
@@ -77,7 +96,8 @@ pub fn run(options: &Options) -> Result<()> {
 
 fn measure_case(case: &Case, options: &Options, dir: &Path) -> Result<Vec<Row>> {
     let takes_part = |contender: &&Contender| case.has_floor() || !contender.is_floor();
-    let contenders: Vec<&Contender> = options.contenders.iter().filter(takes_part).collect();
+    let mut contenders = options.contenders()?;
+    contenders.retain(takes_part);
     let row = |contender: &&Contender| Row {
         case: case.clone(),
         contender: contender.name.clone(),
@@ -104,7 +124,7 @@ fn measure_case(case: &Case, options: &Options, dir: &Path) -> Result<Vec<Row>> 
 }
 
 /// Who comes when: every other round backwards, so that nobody always follows the same one.
-fn turns(round: usize, contenders: usize) -> Vec<usize> {
+pub fn turns(round: usize, contenders: usize) -> Vec<usize> {
     let forwards = 0..contenders;
     if round % 2 == 1 {
         forwards.collect()
@@ -121,7 +141,7 @@ fn measure(contender: &Contender, case: &Case, options: &Options, dir: &Path) ->
     let cpu_before = CpuTime::of(&running.processes)?;
     let (core_before, clock) = (usage::core_busy(options.server_core)?, Instant::now());
     let load = wrk::run(
-        case,
+        &case.requests(),
         running.address,
         options.duration(),
         response_size,
@@ -179,14 +199,15 @@ fn check_log(case: &Case, dir: &Path, completed: u64) -> Result<()> {
 }
 
 fn measure_idle(options: &Options, dir: &Path) -> Result<Vec<IdleRow>> {
-    let row = |contender: &Contender| IdleRow {
+    let contenders = options.contenders()?;
+    let row = |contender: &&Contender| IdleRow {
         contender: contender.name.clone(),
         samples: Vec::new(),
     };
-    let mut rows: Vec<IdleRow> = options.contenders.iter().map(row).collect();
+    let mut rows: Vec<IdleRow> = contenders.iter().map(row).collect();
     for round in 1..=options.rounds {
-        for turn in turns(round, options.contenders.len()) {
-            let (contender, row) = (&options.contenders[turn], &mut rows[turn]);
+        for turn in turns(round, contenders.len()) {
+            let (contender, row) = (contenders[turn], &mut rows[turn]);
             let sample =
                 idle::measure(contender, options, dir).with_context(|| contender.name.clone())?;
             eprintln!(

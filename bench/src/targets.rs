@@ -37,3 +37,18 @@ pub fn at_most(case: &str, against: Against) -> Option<f64> {
         Against::Floor => NEAR_THE_FLOOR.contains(&case).then_some(OF_FLOOR),
     }
 }
+
+pub const SERVER_CPU: &str = "server's CPU per request";
+pub const TOTAL_CPU: &str = "CPU per request, PHP's included,";
+
+/// The same for answers from behind the server: case, what is compared, and the largest ratio to nginx.
+pub const RELAYED: &[(&str, &str, f64)] = &[
+    ("script", TOTAL_CPU, 0.75),
+    ("script", SERVER_CPU, 0.55),
+    ("1k", SERVER_CPU, 0.80),
+    ("100k", SERVER_CPU, 0.80),
+];
+/// 95th percentile of the gallery's users in the same `pm`, as a multiple of nginx's with php-fpm.
+pub const GALLERY_P95: f64 = 1.0;
+/// Requests/s of `pm auto`, as a share of the best number of children a sweep finds.
+pub const AUTO_OF_BEST: f64 = 0.90;

@@ -124,6 +124,11 @@ pub fn family(root: u32) -> Result<Vec<u32>> {
     Ok(family)
 }
 
+/// Whether the process runs a program whose name begins so; one that is gone does not.
+pub fn is_named(process: u32, prefix: &str) -> bool {
+    fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name.starts_with(prefix))
+}
+
 /// Memory of the processes together, in bytes: their share (PSS) of anonymous and shared pages. Pages of program files
 /// are left out, for how much of them counts depends on who else runs the same program.
 pub fn memory(processes: &[u32]) -> Result<u64> {

@@ -97,7 +97,7 @@ pub fn idle_ratio(idle: &[IdleRow], row: &IdleRow, against: Against) -> Option<S
 }
 
 /// The ratio of the medians, with the least and greatest ratio within a round.
-fn ratio(values: &[f64], reference: &[f64]) -> Spread {
+pub fn ratio(values: &[f64], reference: &[f64]) -> Spread {
     let median = |values: &[f64]| Spread::of(values.iter().copied()).median;
     let by_round = values
         .iter()

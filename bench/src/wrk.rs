@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::cases::{self, Case};
-
 /// Only called once, after the load: the hot loop of wrk stays in C.
 const SUMMARY_SCRIPT: &str = r#"
 function done(summary, latency, requests)
@@ -20,6 +18,14 @@ end
 "#;
 /// A response slower than this is an error, not a slow response.
 const RESPONSE_TIMEOUT_S: u64 = 10;
+
+/// What wrk asks for, and how.
+pub struct Requests {
+    pub path: String,
+    pub connections: usize,
+    /// A connection per request.
+    pub close: bool,
+}
 
 /// What one load came to.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +41,7 @@ pub struct Load {
 
 /// Loads the server for `duration`; `response_size` are the bytes of one whole response.
 pub fn run(
-    case: &Case,
+    requests: &Requests,
     address: SocketAddr,
     duration: Duration,
     response_size: usize,
@@ -45,7 +51,7 @@ pub fn run(
     fs::write(&script, SUMMARY_SCRIPT)?;
     let mut command = Command::new("wrk");
     command
-        .args(arguments(case, address, duration))
+        .args(arguments(requests, address, duration))
         .arg("-s")
         .arg(&script);
     let output = command
@@ -58,21 +64,25 @@ pub fn run(
             String::from_utf8_lossy(&output.stderr)
         );
     }
-    parse(&text, case.connections, response_size).with_context(|| format!("wrk said:\n{text}"))
+    parse(&text, requests.connections, response_size).with_context(|| format!("wrk said:\n{text}"))
 }
 
 /// The arguments of wrk but for the script, which only prints the counts.
-pub fn arguments(case: &Case, address: impl std::fmt::Display, duration: Duration) -> Vec<String> {
+pub fn arguments(
+    requests: &Requests,
+    address: impl std::fmt::Display,
+    duration: Duration,
+) -> Vec<String> {
     let mut arguments = vec![
         "-t1".to_owned(),
-        format!("-c{}", case.connections),
+        format!("-c{}", requests.connections),
         format!("-d{}s", duration.as_secs().max(1)),
         format!("--timeout={RESPONSE_TIMEOUT_S}s"),
     ];
-    if case.close {
+    if requests.close {
         arguments.extend(["-H".to_owned(), "Connection: close".to_owned()]);
     }
-    arguments.push(format!("http://{address}{}", cases::url_path(case.size)));
+    arguments.push(format!("http://{address}{}", requests.path));
     arguments
 }
 
