@@ -26,7 +26,7 @@ pub enum Content {
 use crate::config::model::LocationKind;
 use crate::http::{Interrupt, Phase, Request, Response};
 use crate::log::error::{Level, write_request};
-use crate::upstream::{fastcgi, proxy};
+use crate::upstream::{fastcgi, proxy, relay};
 use std::sync::Arc;
 
 impl Content {
@@ -46,7 +46,16 @@ pub async fn respond(request: &mut Request) -> Phase<Response> {
         Content::Files => files(request).await,
         Content::StubStatus => status::respond(request),
         Content::PrecompressStatus => precompress_status::respond(request),
-        Content::Proxy(_) | Content::FastCgi(_) => Err(Interrupt::Status(502)),
+        Content::Proxy(_) | Content::FastCgi(_) => Box::pin(relayed(request)).await,
+    }
+}
+
+/// On the heap, so that other requests do not carry the room for it.
+async fn relayed(request: &mut Request) -> Phase<Response> {
+    match request.location().content.clone() {
+        Content::Proxy(pass) => relay::proxy(request, &pass).await,
+        Content::FastCgi(pass) => relay::fastcgi(request, &pass).await,
+        Content::Files | Content::StubStatus => files(request).await,
     }
 }
 

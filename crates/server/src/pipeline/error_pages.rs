@@ -118,6 +118,14 @@ fn error_page(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     Ok(())
 }
 
+impl Settings {
+    /// Whether a status has a page of the configuration's.
+    #[must_use]
+    pub fn has_page(&self, status: u16) -> bool {
+        self.pages.iter().any(|page| page.status == status)
+    }
+}
+
 /// What becomes of an interrupted request.
 pub enum Settled {
     Response(Box<Response>),

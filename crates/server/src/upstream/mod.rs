@@ -3,10 +3,19 @@
 
 pub mod address; // a host as it is written
 pub mod balance; // the balancing methods
+pub mod body; // a response's body on its way to the client
+pub mod connect; // opening connections
 pub mod directive; // upstream { … }
+pub mod failure; // how a try fails
 pub mod fastcgi; // fastcgi_pass: what a FastCGI program is told
 pub mod group; // the servers of a group, and a request's way through them
+pub mod idle; // connections kept for further requests
+pub mod line; // a connection that carries an exchange
 pub mod proxy; // proxy_pass: what is asked by HTTP, and how the answer is changed
+pub mod receive; // reading the head of a response
+pub mod relay; // the way through all of it
+pub mod response_head; // what becomes of the fields
+pub mod send; // sending a request
 pub mod settings; // what every protocol's relay is told
 pub mod target; // where a location passes requests
 pub mod written; // groups as they were read, and what becomes of them

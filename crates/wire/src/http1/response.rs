@@ -61,6 +61,8 @@ pub struct Parser {
     line_start: usize,
     /// How far that line was searched for its end.
     searched: usize,
+    /// A program's head: fields from the first line on, as CGI has it.
+    without_status_line: bool,
 }
 
 /// Upstreams may name their fields as they like.
@@ -74,11 +76,23 @@ impl Parser {
         Parser::default()
     }
 
+    /// For the head of a program's response (RFC 3875, 6): it has no status line.
+    pub fn for_cgi() -> Parser {
+        Parser {
+            without_status_line: true,
+            ..Parser::default()
+        }
+    }
+
     /// Makes ready for the next head (after a 1xx one, too), which starts at offset 0 of the buffer then given.
     pub fn reset(&mut self) {
         let mut fields = std::mem::take(&mut self.head.fields);
         fields.clear();
-        *self = Parser::new();
+        let without_status_line = self.without_status_line;
+        *self = Parser {
+            without_status_line,
+            ..Parser::default()
+        };
         self.head.fields = fields;
     }
 
@@ -99,7 +113,7 @@ impl Parser {
             let start = self.line_start;
             let from = self.searched.max(start);
             let Some(found) = memchr(b'\n', buf.get(from..).unwrap_or_default()) else {
-                if start == 0 && !could_be_http(buf) {
+                if start == 0 && !self.without_status_line && !could_be_http(buf) {
                     return Err(Error::NotHttp);
                 }
                 self.searched = buf.len();
@@ -117,7 +131,7 @@ impl Parser {
             self.searched = end + 1;
             let line = &buf[start..end];
             let line = line.strip_suffix(b"\r").unwrap_or(line);
-            if start == 0 {
+            if start == 0 && !self.without_status_line {
                 self.head.read_status_line(line)?;
             } else if line.is_empty() {
                 return Ok(Some(self.line_start));
@@ -244,6 +258,19 @@ mod tests {
         }
         assert_eq!(parse(b"hell", &[]), Err(Error::NotHttp));
         assert_eq!(parse(b"HTT", &[]).map(|(consumed, _)| consumed), Ok(None));
+    }
+
+    #[test]
+    fn programs_send_no_status_line() {
+        let buf = b"Status: 404 Gone\nX: y\n\nbody";
+        for cut in 0..buf.len() {
+            let mut parser = Parser::for_cgi();
+            let early = parser.parse(&buf[..cut], MAX).expect("valid");
+            let whole = parser.parse(buf, MAX).expect("valid");
+            assert_eq!(early.or(whole), Some(buf.len() - 4), "{cut}");
+            assert_eq!(parser.head().fields.len(), 2);
+        }
+        assert_eq!(Parser::for_cgi().parse(b"\r\n", MAX), Ok(Some(2)));
     }
 
     #[test]

@@ -1,0 +1,88 @@
+//! Opening a connection to an upstream.
+
+use super::failure::{Failure, Stage};
+use super::idle::Link;
+use super::settings::Settings;
+use crate::http::{Request, thread};
+use crate::net::{Stream, Timer};
+use std::io;
+use std::task::Poll;
+use sys::address::SocketAddress;
+use sys::connect::{ConnectOptions, connect};
+
+/// Connects to `address`, as the settings say.
+pub async fn open(
+    address: &SocketAddress,
+    request: &Request,
+    settings: &Settings,
+    timer: &mut Timer,
+) -> Result<Link, Failure> {
+    let bind = settings.bind.as_ref();
+    let local = bind.and_then(|bind| bind.evaluate(request));
+    let local = local.map(SocketAddress::Ip);
+    let bytes = |size: Option<u64>| size.and_then(|size| usize::try_from(size).ok());
+    let options = ConnectOptions {
+        bind: local.as_ref().filter(|_| !address.is_unix()),
+        transparent: bind.is_some_and(|bind| bind.transparent),
+        keepalive: settings.socket_keepalive && !address.is_unix(),
+        receive_buffer: bytes(settings.socket_rcvbuf),
+        send_buffer: bytes(settings.socket_sndbuf),
+    };
+    let failed = |error| Failure::call("connect()", error, Stage::Connecting);
+    let (socket, stands) = connect(address, &options).map_err(|failure| match failure.call {
+        // As nginx, which names the address where the system refuses at once.
+        "connect()" => {
+            let call = format!("connect() to {address}");
+            Failure::call(call, failure.error, Stage::Connecting)
+        }
+        call => Failure::call(call, failure.error, Stage::Connecting),
+    })?;
+    let is_tcp = !address.is_unix();
+    if is_tcp {
+        // Requests are whole when they are sent; nothing is gained by waiting.
+        let _slower = sys::socket::set_no_delay(&socket, true);
+    }
+    let stream = Stream::to_upstream(socket, is_tcp).map_err(failed)?;
+    if !stands {
+        wait(&stream, request, settings, timer).await?;
+    }
+    Ok(Link {
+        stream,
+        requests: 1,
+        opened_ms: thread::monotonic_ms(),
+        reused: false,
+    })
+}
+
+async fn wait(
+    stream: &Stream,
+    request: &Request,
+    settings: &Settings,
+    timer: &mut Timer,
+) -> Result<(), Failure> {
+    timer.set(settings.connect_timeout_ms);
+    let waited = std::future::poll_fn(|context| {
+        if let Poll::Ready(ready) = stream.poll_writable(context) {
+            return Poll::Ready(ready.map_err(|error| failed_late(error)));
+        }
+        if !settings.ignore_client_abort
+            && request.connection.stream.poll_ended(context).is_ready()
+        {
+            return Poll::Ready(Err(Failure::ClientGone(Stage::Connecting)));
+        }
+        timer
+            .poll_expired(context)
+            .map(|()| Err(Failure::TimedOut(Stage::Connecting)))
+    })
+    .await;
+    timer.clear();
+    waited?;
+    match sys::socket::pending_error(stream) {
+        Ok(None) => Ok(()),
+        Ok(Some(error)) | Err(error) => Err(failed_late(error)),
+    }
+}
+
+fn failed_late(error: io::Error) -> Failure {
+    Failure::call("connect()", error, Stage::Connecting)
+}

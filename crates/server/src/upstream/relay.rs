@@ -1,0 +1,562 @@
+//! Requests that other servers answer, whatever protocol they speak: a server is chosen, the request is sent, the head of
+//! the response is read, and what failed is tried elsewhere where that is allowed. The body follows as a stream.
+
+use super::body::{Ending, Framing, Limits, UpstreamBody};
+use super::failure::{Failure, Stage, may_repeat};
+use super::group::{Group, Outcome, Peer};
+use super::idle::{self, Owner};
+use super::line::Line;
+use super::receive::{Answer, From, Receiver};
+use super::response_head::{self, Instructions};
+use super::send::{NotSent, Sender, Source, Wrap};
+use super::settings::{Family, Settings};
+use super::{connect, fastcgi, proxy, target};
+use crate::content::Content;
+use crate::http::body::Body;
+use crate::http::request::RequestBody;
+use crate::http::trace::{Attempt, Trace};
+use crate::http::{Interrupt, Phase, Request, Response, thread};
+use crate::log::error::{Level, write_late, write_request};
+use crate::net::tunnel::{Times, Tunnel};
+use crate::net::Timer;
+use crate::request_body;
+use crate::request_body::read::Reader;
+use bytes::Bytes;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+use wire::http1::Known;
+
+/// The settings of the relay that answers a request.
+#[must_use]
+pub fn settings(request: &Request) -> &Settings {
+    let location = request.location();
+    match location.content {
+        Content::FastCgi(_) => &location.settings.fastcgi_relay,
+        _ => &location.settings.proxy_relay,
+    }
+}
+
+/// A request as it is sent, to however many servers.
+struct Job {
+    family: Family,
+    /// The head, and what was joined to it.
+    head: Vec<u8>,
+    /// The URI in the head, for logs.
+    uri: Range<usize>,
+    is_head: bool,
+    /// The upstream is asked to leave the connection open.
+    keep: bool,
+    wrap: Wrap,
+    body: OwnBody,
+    started_ms: u64,
+}
+
+/// The body to send.
+enum OwnBody {
+    None,
+    Memory(Bytes),
+    File(crate::http::body::FileRange),
+    /// It is read from the client while it is sent, and only once.
+    Client(Option<Box<Reader>>),
+}
+
+/// `proxy_pass`.
+pub async fn proxy(request: &mut Request, pass: &proxy::Pass) -> Phase<Response> {
+    let destination = pass.destination(request)?;
+    let (body, wrap, framing) = take_body(request, Family::Proxy).await?;
+    let mut head = Vec::with_capacity(1024);
+    let written = proxy::request_head::write(request, pass, &destination, framing, &mut head)?;
+    let group = match &destination {
+        proxy::Destination::Group(id) => known_group(request, *id),
+        proxy::Destination::Place(place) => target::find(request, place).await?,
+    };
+    let job = Job {
+        family: Family::Proxy,
+        head,
+        uri: written.uri,
+        is_head: written.is_head,
+        keep: true,
+        wrap,
+        body: match written.has_body {
+            true => OwnBody::None,
+            false => body,
+        },
+        started_ms: thread::monotonic_ms(),
+    };
+    tries(request, job, &group).await
+}
+
+/// `fastcgi_pass`.
+pub async fn fastcgi(request: &mut Request, pass: &fastcgi::Pass) -> Phase<Response> {
+    let destination = pass.destination(request)?;
+    let (body, _, _) = take_body(request, Family::FastCgi).await?;
+    let is_pool = matches!(destination, fastcgi::Destination::Pool(_));
+    let keep = is_pool || request.location().settings.fastcgi.keep_conn;
+    let mut head = Vec::with_capacity(2048);
+    fastcgi::params::write(request, keep, &mut head)?;
+    let group = match &destination {
+        fastcgi::Destination::Group(id) => known_group(request, *id),
+        fastcgi::Destination::Place(place) => target::find(request, place).await?,
+        fastcgi::Destination::Pool(_) => return Err(Interrupt::Status(502)),
+    };
+    let job = Job {
+        family: Family::FastCgi,
+        head,
+        uri: 0..0,
+        is_head: false,
+        keep,
+        wrap: Wrap::Records,
+        body,
+        started_ms: thread::monotonic_ms(),
+    };
+    tries(request, job, &group).await
+}
+
+fn known_group(request: &Request, id: super::group::GroupId) -> Arc<Group> {
+    Arc::clone(request.generation.config.http.upstreams.group(id))
+}
+
+/// The client's body, read whole unless the settings let it pass as it comes.
+async fn take_body(
+    request: &mut Request,
+    family: Family,
+) -> Phase<(OwnBody, Wrap, proxy::Framing)> {
+    let relay = settings(request);
+    if !relay.pass_request_body {
+        return Ok((OwnBody::None, Wrap::Plain, proxy::Framing::None));
+    }
+    let streams = !relay.request_buffering
+        && matches!(request.body, RequestBody::Unread)
+        && request_body::unread(request);
+    if streams {
+        let framing = match request.content_length {
+            Some(length) => proxy::Framing::Length(length),
+            None => proxy::Framing::Chunked,
+        };
+        let is_10 = family == Family::Proxy
+            && request.location().settings.proxy.http_version
+                == proxy::request_head::HttpVersion::Http10;
+        // A program is told the length beforehand, and so is a server that knows no chunks.
+        if framing != proxy::Framing::Chunked || (family == Family::Proxy && !is_10) {
+            let wrap = match framing {
+                proxy::Framing::Chunked => Wrap::Chunked,
+                _ => Wrap::Plain,
+            };
+            let reader = Reader::begin(request)?;
+            return Ok((OwnBody::Client(Some(Box::new(reader))), wrap, framing));
+        }
+    }
+    request_body::read::read(request).await?;
+    let has_length = request.content_length.is_some();
+    Ok(match &request.body {
+        RequestBody::Unread if has_length => (OwnBody::None, Wrap::Plain, proxy::Framing::Length(0)),
+        RequestBody::Unread => (OwnBody::None, Wrap::Plain, proxy::Framing::None),
+        RequestBody::Memory(bytes) => {
+            let framing = proxy::Framing::Length(bytes.len() as u64);
+            (OwnBody::Memory(bytes.clone()), Wrap::Plain, framing)
+        }
+        RequestBody::File(file) => {
+            let framing = proxy::Framing::Length(file.length);
+            (OwnBody::File(file.range()), Wrap::Plain, framing)
+        }
+    })
+}
+
+/// Asks one server after another until one answers.
+async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase<Response> {
+    let generation = Rc::clone(&request.generation);
+    let location = generation.config.location(request.location);
+    let settings = match job.family {
+        Family::Proxy => &location.settings.proxy_relay,
+        Family::FastCgi => &location.settings.fastcgi_relay,
+    };
+    let mut choice = group.begin(request);
+    if settings.next_upstream_tries > 0 {
+        let most = usize::try_from(settings.next_upstream_tries).unwrap_or(usize::MAX);
+        choice.tries = choice.tries.min(most);
+    }
+    Trace::begin_group(&mut request.upstream);
+    let mut fresh = false;
+    loop {
+        let Some(peer) = group.next(&mut choice, request) else {
+            let attempt = begin_attempt(request, &job, &group.name);
+            attempt.status.set(502);
+            attempt.end();
+            let text = "no live upstreams while connecting to upstream";
+            write_request(request, Level::Error, format_args!("{text}"));
+            return Err(Interrupt::Status(502));
+        };
+        let attempt = begin_attempt(request, &job, peer.name());
+        let owner = Owner {
+            group: Arc::clone(group),
+            address: peer.address().clone(),
+            location: group
+                .keepalive
+                .local
+                .then_some((request.generation.number, request.location)),
+        };
+        let mut way = Way {
+            sent: false,
+            reused: false,
+        };
+        let tried = one(request, &mut job, settings, &owner, &attempt, &mut way, fresh).await;
+        write_late(request);
+        let failure = match tried {
+            Ok((line, answer)) => {
+                let status = answer.head.status;
+                let elsewhere = choice.tries > 1
+                    && settings.next_upstream.contains_status(status)
+                    && may_go_on(request, settings, &job, &way);
+                if !elsewhere {
+                    peer.note_header_time(attempt.header_ms.get().unwrap_or_default());
+                    return finish(request, &job, settings, line, answer, attempt, peer, owner);
+                }
+                attempt.status.set(status);
+                Failure::Status(status)
+            }
+            Err(NotSent::Interrupt(interrupt)) => {
+                attempt.end();
+                group.report(&mut choice, peer, Outcome::Released, request);
+                return Err(interrupt);
+            }
+            Err(NotSent::Failure(failure)) => failure,
+        };
+        attempt.end();
+        if let Some((level, text)) = failure.message() {
+            write_request(request, level, format_args!("{text}"));
+        }
+        let is_stale = way.reused && matches!(failure, Failure::Call { .. } | Failure::Closed(_));
+        let tries_left = choice.tries;
+        let outcome = match &failure {
+            Failure::ClientGone(_) => Outcome::Released,
+            Failure::Status(403 | 404) => Outcome::Ok,
+            _ if is_stale => Outcome::Released,
+            _ => Outcome::Failed,
+        };
+        group.report(&mut choice, peer, outcome, request);
+        if is_stale {
+            // The upstream had closed the connection that was kept: it is no try, and the next has one of its own.
+            choice.tries = tries_left;
+            fresh = true;
+        }
+        if let Failure::ClientGone(_) = failure {
+            return Err(Interrupt::Status(499));
+        }
+        attempt.status.set(failure.status());
+        let goes_on = choice.tries > 0
+            && (failure.may_go_on(settings) || is_stale)
+            && may_go_on(request, settings, &job, &way);
+        if !goes_on {
+            return Err(Interrupt::Status(failure.status()));
+        }
+    }
+}
+
+/// What a try has done.
+struct Way {
+    /// The upstream has had some of the request.
+    sent: bool,
+    /// On a connection that had served before.
+    reused: bool,
+}
+
+/// Whether the request may be sent to another server as far as the request and the time are concerned.
+fn may_go_on(request: &Request, settings: &Settings, job: &Job, way: &Way) -> bool {
+    let elapsed_ms = thread::monotonic_ms().saturating_sub(job.started_ms);
+    let in_time =
+        settings.next_upstream_timeout_ms == 0 || elapsed_ms < settings.next_upstream_timeout_ms;
+    let repeatable = !way.sent
+        || (may_repeat(request, settings) && !matches!(job.body, OwnBody::Client(None)));
+    in_time && repeatable
+}
+
+fn begin_attempt(request: &mut Request, job: &Job, peer: &Bytes) -> Rc<Attempt> {
+    let scheme: &[u8] = match job.family {
+        Family::Proxy => b"http://",
+        Family::FastCgi => b"fastcgi://",
+    };
+    let uri = &job.head[job.uri.clone()];
+    // A UNIX socket's name ends where the URI begins.
+    let separator: &[u8] = match peer.starts_with(b"unix:") && !uri.is_empty() {
+        true => b":",
+        false => b"",
+    };
+    let destination = Bytes::from([scheme, peer, separator, uri].concat());
+    let trace = request.upstream.get_or_insert_default();
+    trace.destination = destination;
+    trace.begin(peer.clone())
+}
+
+/// One try: a connection, the request, the head of the response.
+async fn one(
+    request: &mut Request,
+    job: &mut Job,
+    settings: &Settings,
+    owner: &Owner,
+    attempt: &Rc<Attempt>,
+    way: &mut Way,
+    fresh: bool,
+) -> Result<(Line, Answer), NotSent> {
+    let mut timer = Timer::default();
+    let kept = match job.keep && !fresh {
+        true => idle::take(owner),
+        false => None,
+    };
+    let link = match kept {
+        Some(link) => {
+            way.reused = true;
+            link
+        }
+        None => connect::open(&owner.address, request, settings, &mut timer)
+            .await
+            .map_err(NotSent::Failure)?,
+    };
+    attempt.connect_ms.set(Some(attempt.elapsed_ms()));
+    exchange(request, job, settings, Line::Own(link), attempt, way, timer).await
+}
+
+/// Sends the request over a connection that stands, and reads the head of the response.
+async fn exchange(
+    request: &mut Request,
+    job: &mut Job,
+    settings: &Settings,
+    line: Line,
+    attempt: &Rc<Attempt>,
+    way: &mut Way,
+    mut timer: Timer,
+) -> Result<(Line, Answer), NotSent> {
+    let source = match &mut job.body {
+        OwnBody::None => Source::None,
+        OwnBody::Memory(bytes) => Source::Memory(bytes.clone()),
+        OwnBody::File(range) => Source::File(range.clone()),
+        OwnBody::Client(reader) => match reader.take() {
+            Some(reader) => Source::Client(reader),
+            None => Source::None,
+        },
+    };
+    way.sent = true;
+    let mut sender = Sender::new(job.head.clone(), source, job.wrap);
+    let stream = line.stream().ok_or_else(|| {
+        let error = std::io::ErrorKind::NotConnected.into();
+        NotSent::Failure(Failure::call("send()", error, Stage::Sending))
+    })?;
+    let whole = sender
+        .send(stream, request, &mut timer, &attempt.bytes_sent)
+        .await?;
+    let generation = Rc::clone(&request.generation);
+    let location = generation.config.location(request.location);
+    let late = match &request.upstream {
+        Some(trace) => Rc::clone(&trace.late),
+        None => Rc::default(),
+    };
+    let receiver = Receiver {
+        request,
+        settings,
+        attempt,
+        late: &late,
+        catch_stderr: location.settings.fastcgi.catch_stderr(),
+    };
+    let mut answer = receiver
+        .receive(&line, job.family, &mut timer)
+        .await
+        .map_err(NotSent::Failure)?;
+    answer.is_early = !whole;
+    attempt.header_ms.set(Some(attempt.elapsed_ms()));
+    Ok((line, answer))
+}
+
+/// Makes the client's response of the upstream's.
+#[expect(clippy::too_many_arguments, reason = "the end of all that `tries` holds")]
+fn finish(
+    request: &mut Request,
+    job: &Job,
+    settings: &Settings,
+    line: Line,
+    mut answer: Answer,
+    attempt: Rc<Attempt>,
+    peer: Peer,
+    owner: Owner,
+) -> Phase<Response> {
+    let received = match response_head::read(request, job.family, settings, &answer) {
+        Ok(received) => received,
+        Err(text) => {
+            let stage = Stage::ReadingHead.as_str();
+            write_request(request, Level::Error, format_args!("{text} {stage}"));
+            attempt.status.set(502);
+            attempt.end();
+            return Err(Interrupt::Status(502));
+        }
+    };
+    let (mut response, instructions) = (received.response, received.instructions);
+    attempt.status.set(response.status);
+    let (framing, length) = answer
+        .framing(job.is_head, job.keep)
+        .map_err(|text| refuse(request, &attempt, &text))?;
+    if let Some(interrupt) = intercept(request, settings, &response, &attempt) {
+        return Err(interrupt);
+    }
+    if let Some(interrupt) = accelerate(request, &instructions, &mut response, &attempt) {
+        return Err(interrupt);
+    }
+    let ending = Box::new(Finish {
+        owner: Some(owner),
+        peer: Some(peer),
+        attempt: Rc::clone(&attempt),
+        keeps: job.keep && !answer.is_early && answer.keeps_alive(),
+    });
+    if response.status == 101 && request.field(Known::Upgrade).is_some() {
+        return Ok(switch(settings, line, answer, response));
+    }
+    let to_head = request.is_head() || job.is_head;
+    let Some(framing) = framing.filter(|_| !to_head || job.family == Family::FastCgi) else {
+        let mut ending = ending;
+        attempt.end();
+        let clean = answer.head_length == answer.buffer.len();
+        ending.complete(line, clean);
+        response.content_length = length;
+        response.body = Body::Empty;
+        return Ok(response);
+    };
+    let mut body = UpstreamBody::new(
+        line,
+        framing,
+        limits(request, settings, job.family, &instructions),
+        ending,
+        attempt,
+        request
+            .upstream
+            .as_ref()
+            .map_or_else(Rc::default, |trace| Rc::clone(&trace.late)),
+    );
+    let behind = &answer.buffer[answer.head_length..];
+    match &answer.from {
+        From::Http => body.begin(behind),
+        From::FastCgi { rest, .. } => {
+            body.begin_unwrapped(behind);
+            body.begin(rest);
+        }
+    }
+    write_late(request);
+    response.content_length = length;
+    response.body = match body.take_whole() {
+        Some(bytes) => Body::Memory(bytes),
+        None => Body::Stream(Box::new(body)),
+    };
+    Ok(response)
+}
+
+fn refuse(request: &Request, attempt: &Attempt, text: &str) -> Interrupt {
+    let stage = Stage::ReadingHead.as_str();
+    write_request(request, Level::Error, format_args!("{text} {stage}"));
+    attempt.status.set(502);
+    attempt.end();
+    Interrupt::Status(502)
+}
+
+/// `proxy_intercept_errors`: a page of the configuration takes the response's place.
+fn intercept(
+    request: &Request,
+    settings: &Settings,
+    response: &Response,
+    attempt: &Attempt,
+) -> Option<Interrupt> {
+    let pages = &request.location().settings.error_pages;
+    if !settings.intercept_errors
+        || response.status < 300
+        || !pages.has_page(response.status)
+    {
+        return None;
+    }
+    attempt.end();
+    let kept = response.headers.iter().filter(|header| {
+        response.status == 401 && header.name.eq_ignore_ascii_case(b"WWW-Authenticate")
+    });
+    let mut page = Response::status(response.status);
+    for header in kept {
+        page.headers.push(header.name.clone(), header.value.clone());
+    }
+    page.location = response.location.clone();
+    Some(Interrupt::Respond(Box::new(page)))
+}
+
+/// `X-Accel-Redirect`: the request goes on inside the server, with some of the response's fields.
+fn accelerate(
+    request: &mut Request,
+    instructions: &Instructions,
+    response: &mut Response,
+    attempt: &Attempt,
+) -> Option<Interrupt> {
+    if let Some(rate) = instructions.limit_rate {
+        request.limit_rate.set(Some(rate));
+    }
+    let target = instructions.redirect.clone()?;
+    attempt.end();
+    if request.method != wire::http1::Method::Head {
+        request.method = wire::http1::Method::Get;
+    }
+    request.carried = Some(Box::new(std::mem::take(response)));
+    Some(Interrupt::Redirect(target))
+}
+
+/// The two connections become one.
+fn switch(settings: &Settings, line: Line, answer: Answer, mut response: Response) -> Response {
+    if let Line::Own(link) = line {
+        response.body = Body::Tunnel(Box::new(Tunnel {
+            stream: link.stream,
+            received: answer.buffer[answer.head_length..].to_vec(),
+            times: Times {
+                read_timeout_ms: settings.read_timeout_ms,
+            },
+        }));
+    }
+    response.content_length = None;
+    response
+}
+
+fn limits(
+    request: &Request,
+    settings: &Settings,
+    family: Family,
+    instructions: &Instructions,
+) -> Limits {
+    let (number, size) = settings.buffers;
+    let buffering = instructions.buffering.unwrap_or(settings.buffering);
+    let (memory, file) = match buffering {
+        true => (number.saturating_mul(size), settings.max_temp_file_size),
+        false => (settings.buffer_size, 0),
+    };
+    Limits {
+        buffering,
+        memory,
+        file,
+        temp: settings.temp_path(family),
+        read_timeout_ms: settings.read_timeout_ms,
+        rate: match buffering {
+            true => settings.limit_rate.evaluate(request),
+            false => 0,
+        },
+    }
+}
+
+/// What is done at the end of a body.
+struct Finish {
+    owner: Option<Owner>,
+    /// It counts as busy until this is dropped.
+    peer: Option<Peer>,
+    attempt: Rc<Attempt>,
+    /// The connection may be kept.
+    keeps: bool,
+}
+
+impl Ending for Finish {
+    fn complete(&mut self, line: Line, clean: bool) {
+        if let Some(peer) = self.peer.take() {
+            peer.note_response_time(self.attempt.response_ms.get().unwrap_or_default());
+        }
+        match (line, self.owner.take()) {
+            (Line::Own(link), Some(owner)) if clean && self.keeps => idle::put(&owner, link),
+            _ => {}
+        }
+    }
+}
