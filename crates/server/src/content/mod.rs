@@ -55,7 +55,7 @@ async fn relayed(request: &mut Request) -> Phase<Response> {
     match request.location().content.clone() {
         Content::Proxy(pass) => relay::proxy(request, &pass).await,
         Content::FastCgi(pass) => relay::fastcgi(request, &pass).await,
-        Content::Files | Content::StubStatus => files(request).await,
+        _ => files(request).await,
     }
 }
 

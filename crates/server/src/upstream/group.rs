@@ -297,6 +297,11 @@ impl Peer {
         &self.endpoint.server
     }
 
+    /// It has answered. The try goes on until this is dropped.
+    pub fn note_success(&self) {
+        self.endpoint.note_success();
+    }
+
     /// Notes how long the head of the response took.
     pub fn note_header_time(&self, ms: u64) {
         Endpoint::average(&self.endpoint.health.header_time, ms);

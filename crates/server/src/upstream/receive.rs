@@ -9,10 +9,10 @@ use crate::http::trace::{Attempt, Late, Severity};
 use crate::net::Timer;
 use std::task::Poll;
 use wire::fastcgi::{self, Event};
+use wire::http1::Known;
 use wire::http1::Version;
 use wire::http1::body::{Framing as HttpFraming, response_framing};
 use wire::http1::response::{Head, Parser};
-use wire::http1::Known;
 
 /// A response whose head has come.
 pub struct Answer {
@@ -47,8 +47,7 @@ pub struct Receiver<'a> {
     pub settings: &'a Settings,
     pub attempt: &'a Attempt,
     pub late: &'a Late,
-    /// Texts in a program's error output that make its response invalid.
-    pub catch_stderr: &'a [Box<[u8]>],
+    pub fastcgi: &'a super::fastcgi::Settings,
 }
 
 impl Receiver<'_> {
@@ -92,7 +91,12 @@ impl Receiver<'_> {
                 Poll::Pending => {}
             }
             if !self.settings.ignore_client_abort
-                && self.request.connection.stream.poll_ended(context).is_ready()
+                && self
+                    .request
+                    .connection
+                    .stream
+                    .poll_ended(context)
+                    .is_ready()
             {
                 return Poll::Ready(Err(Failure::ClientGone(stage)));
             }
@@ -151,9 +155,7 @@ impl Receiver<'_> {
         let mut decoder = Box::new(fastcgi::Decoder::new());
         let mut buffer = Vec::new();
         loop {
-            let mut read = self
-                .read(line, timer, <[u8]>::to_vec)
-                .await?;
+            let mut read = self.read(line, timer, <[u8]>::to_vec).await?;
             let mut at = 0;
             loop {
                 let step = decoder
@@ -202,11 +204,7 @@ impl Receiver<'_> {
             Severity::Error,
             format!("FastCGI sent in stderr: \"{text}\" {stage}"),
         );
-        let caught = self
-            .catch_stderr
-            .iter()
-            .any(|pattern| memchr::memmem::find(bytes, pattern).is_some());
-        match caught {
+        match self.fastcgi.catches(bytes) {
             true => Err(Failure::Invalid("FastCGI stderr was caught".into())),
             false => Ok(()),
         }
@@ -255,7 +253,9 @@ impl Answer {
         let closes = self
             .head
             .value(Known::Connection, &self.buffer)
-            .is_some_and(|value| memchr::memmem::find(&value.to_ascii_lowercase(), b"close").is_some());
+            .is_some_and(|value| {
+                memchr::memmem::find(&value.to_ascii_lowercase(), b"close").is_some()
+            });
         self.head.version >= Version::Http11 && !closes
     }
 }

@@ -1,7 +1,7 @@
 //! Requests that other servers answer, whatever protocol they speak: a server is chosen, the request is sent, the head of
 //! the response is read, and what failed is tried elsewhere where that is allowed. The body follows as a stream.
 
-use super::body::{Ending, Framing, Limits, UpstreamBody};
+use super::body::{Ending, Limits, UpstreamBody};
 use super::failure::{Failure, Stage, may_repeat};
 use super::group::{Group, Outcome, Peer};
 use super::idle::{self, Owner};
@@ -17,8 +17,8 @@ use crate::http::request::RequestBody;
 use crate::http::trace::{Attempt, Trace};
 use crate::http::{Interrupt, Phase, Request, Response, thread};
 use crate::log::error::{Level, write_late, write_request};
-use crate::net::tunnel::{Times, Tunnel};
 use crate::net::Timer;
+use crate::net::tunnel::{Times, Tunnel};
 use crate::request_body;
 use crate::request_body::read::Reader;
 use bytes::Bytes;
@@ -150,7 +150,9 @@ async fn take_body(
     request_body::read::read(request).await?;
     let has_length = request.content_length.is_some();
     Ok(match &request.body {
-        RequestBody::Unread if has_length => (OwnBody::None, Wrap::Plain, proxy::Framing::Length(0)),
+        RequestBody::Unread if has_length => {
+            (OwnBody::None, Wrap::Plain, proxy::Framing::Length(0))
+        }
         RequestBody::Unread => (OwnBody::None, Wrap::Plain, proxy::Framing::None),
         RequestBody::Memory(bytes) => {
             let framing = proxy::Framing::Length(bytes.len() as u64);
@@ -200,7 +202,10 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
             sent: false,
             reused: false,
         };
-        let tried = one(request, &mut job, settings, &owner, &attempt, &mut way, fresh).await;
+        let tried = one(
+            request, &mut job, settings, &owner, &attempt, &mut way, fresh,
+        )
+        .await;
         write_late(request);
         let failure = match tried {
             Ok((line, answer)) => {
@@ -209,6 +214,7 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
                     && settings.next_upstream.contains_status(status)
                     && may_go_on(request, settings, &job, &way);
                 if !elsewhere {
+                    peer.note_success();
                     peer.note_header_time(attempt.header_ms.get().unwrap_or_default());
                     return finish(request, &job, settings, line, answer, attempt, peer, owner);
                 }
@@ -217,7 +223,7 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
             }
             Err(NotSent::Interrupt(interrupt)) => {
                 attempt.end();
-                group.report(&mut choice, peer, Outcome::Released, request);
+                group.report(&mut choice, peer, Outcome::Released);
                 return Err(interrupt);
             }
             Err(NotSent::Failure(failure)) => failure,
@@ -234,7 +240,10 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
             _ if is_stale => Outcome::Released,
             _ => Outcome::Failed,
         };
-        group.report(&mut choice, peer, outcome, request);
+        if group.report(&mut choice, peer, outcome) {
+            let text = "upstream server temporarily disabled";
+            write_request(request, Level::Warning, format_args!("{text}"));
+        }
         if is_stale {
             // The upstream had closed the connection that was kept: it is no try, and the next has one of its own.
             choice.tries = tries_left;
@@ -266,8 +275,8 @@ fn may_go_on(request: &Request, settings: &Settings, job: &Job, way: &Way) -> bo
     let elapsed_ms = thread::monotonic_ms().saturating_sub(job.started_ms);
     let in_time =
         settings.next_upstream_timeout_ms == 0 || elapsed_ms < settings.next_upstream_timeout_ms;
-    let repeatable = !way.sent
-        || (may_repeat(request, settings) && !matches!(job.body, OwnBody::Client(None)));
+    let repeatable =
+        !way.sent || (may_repeat(request, settings) && !matches!(job.body, OwnBody::Client(None)));
     in_time && repeatable
 }
 
@@ -355,7 +364,7 @@ async fn exchange(
         settings,
         attempt,
         late: &late,
-        catch_stderr: location.settings.fastcgi.catch_stderr(),
+        fastcgi: &location.settings.fastcgi,
     };
     let mut answer = receiver
         .receive(&line, job.family, &mut timer)
@@ -367,7 +376,10 @@ async fn exchange(
 }
 
 /// Makes the client's response of the upstream's.
-#[expect(clippy::too_many_arguments, reason = "the end of all that `tries` holds")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the end of all that `tries` holds"
+)]
 fn finish(
     request: &mut Request,
     job: &Job,
@@ -462,10 +474,7 @@ fn intercept(
     attempt: &Attempt,
 ) -> Option<Interrupt> {
     let pages = &request.location().settings.error_pages;
-    if !settings.intercept_errors
-        || response.status < 300
-        || !pages.has_page(response.status)
-    {
+    if !settings.intercept_errors || response.status < 300 || !pages.has_page(response.status) {
         return None;
     }
     attempt.end();
