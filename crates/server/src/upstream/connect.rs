@@ -63,7 +63,7 @@ async fn wait(
     timer.set(settings.connect_timeout_ms);
     let waited = std::future::poll_fn(|context| {
         if let Poll::Ready(ready) = stream.poll_writable(context) {
-            return Poll::Ready(ready.map_err(|error| failed_late(error)));
+            return Poll::Ready(ready.map_err(failed_late));
         }
         if !settings.ignore_client_abort && request.connection.stream.poll_ended(context).is_ready()
         {

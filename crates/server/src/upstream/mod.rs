@@ -2,6 +2,7 @@
 //! known of their health, what is sent and what comes back.
 
 pub mod address; // a host as it is written
+pub mod answer; // the client's response, made of an upstream's
 pub mod balance; // the balancing methods
 pub mod body; // a response's body on its way to the client
 pub mod connect; // opening connections

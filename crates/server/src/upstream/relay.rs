@@ -1,31 +1,27 @@
 //! Requests that other servers answer, whatever protocol they speak: a server is chosen, the request is sent, the head of
-//! the response is read, and what failed is tried elsewhere where that is allowed. The body follows as a stream.
+//! the response is read, and what failed is tried elsewhere where that is allowed. `answer` makes the response of it.
 
-use super::body::{Ending, Limits, UpstreamBody};
+use super::answer::{self, Finish};
 use super::failure::{Failure, Stage, may_repeat};
 use super::group::{Group, Outcome, Peer};
 use super::idle::{self, Owner};
 use super::line::Line;
-use super::receive::{Answer, From, Receiver};
-use super::response_head::{self, Instructions};
+use super::receive::{Answer, Receiver};
 use super::send::{NotSent, Sender, Source, Wrap};
 use super::settings::{Family, Settings};
 use super::{connect, fastcgi, proxy, target};
 use crate::content::Content;
-use crate::http::body::Body;
 use crate::http::request::RequestBody;
 use crate::http::trace::{Attempt, Trace};
 use crate::http::{Interrupt, Phase, Request, Response, thread};
 use crate::log::error::{Level, write_late, write_request};
 use crate::net::Timer;
-use crate::net::tunnel::{Times, Tunnel};
 use crate::request_body;
 use crate::request_body::read::Reader;
 use bytes::Bytes;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
-use wire::http1::Known;
 
 /// The settings of the relay that answers a request.
 #[must_use]
@@ -38,15 +34,15 @@ pub fn settings(request: &Request) -> &Settings {
 }
 
 /// A request as it is sent, to however many servers.
-struct Job {
-    family: Family,
+pub struct Job {
+    pub family: Family,
     /// The head, and what was joined to it.
     head: Vec<u8>,
     /// The URI in the head, for logs.
     uri: Range<usize>,
-    is_head: bool,
+    pub is_head: bool,
     /// The upstream is asked to leave the connection open.
-    keep: bool,
+    pub keep: bool,
     wrap: Wrap,
     body: OwnBody,
     started_ms: u64,
@@ -190,18 +186,8 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
             return Err(Interrupt::Status(502));
         };
         let attempt = begin_attempt(request, &job, peer.name());
-        let owner = Owner {
-            group: Arc::clone(group),
-            address: peer.address().clone(),
-            location: group
-                .keepalive
-                .local
-                .then_some((request.generation.number, request.location)),
-        };
-        let mut way = Way {
-            sent: false,
-            reused: false,
-        };
+        let owner = owner(request, group, &peer);
+        let mut way = Way::default();
         let tried = one(
             request, &mut job, settings, &owner, &attempt, &mut way, fresh,
         )
@@ -212,13 +198,13 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
                 let status = answer.head.status;
                 let elsewhere = choice.tries > 1
                     && settings.next_upstream.contains_status(status)
-                    && may_go_on(request, settings, &job, &way);
+                    && job.may_go_on(request, settings, &way);
                 if !elsewhere {
                     peer.note_success();
                     peer.note_header_time(attempt.header_ms.get().unwrap_or_default());
-                    return finish(request, &job, settings, line, answer, attempt, peer, owner);
+                    let end = Finish::new(owner, peer, &attempt, job.keep);
+                    return answer::finish(request, &job, settings, line, answer, end);
                 }
-                attempt.status.set(status);
                 Failure::Status(status)
             }
             Err(NotSent::Interrupt(interrupt)) => {
@@ -234,13 +220,7 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
         }
         let is_stale = way.reused && matches!(failure, Failure::Call { .. } | Failure::Closed(_));
         let tries_left = choice.tries;
-        let outcome = match &failure {
-            Failure::ClientGone(_) => Outcome::Released,
-            Failure::Status(403 | 404) => Outcome::Ok,
-            _ if is_stale => Outcome::Released,
-            _ => Outcome::Failed,
-        };
-        if group.report(&mut choice, peer, outcome) {
+        if group.report(&mut choice, peer, outcome(&failure, is_stale)) {
             let text = "upstream server temporarily disabled";
             write_request(request, Level::Warning, format_args!("{text}"));
         }
@@ -255,14 +235,35 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
         attempt.status.set(failure.status());
         let goes_on = choice.tries > 0
             && (failure.may_go_on(settings) || is_stale)
-            && may_go_on(request, settings, &job, &way);
+            && job.may_go_on(request, settings, &way);
         if !goes_on {
             return Err(Interrupt::Status(failure.status()));
         }
     }
 }
 
+/// Whose connections a try may use.
+fn owner(request: &Request, group: &Arc<Group>, peer: &Peer) -> Owner {
+    let is_local = group.keepalive.local;
+    Owner {
+        group: Arc::clone(group),
+        address: peer.address().clone(),
+        location: is_local.then_some((request.generation.number, request.location)),
+    }
+}
+
+/// What a failure means for the server.
+fn outcome(failure: &Failure, is_stale: bool) -> Outcome {
+    match failure {
+        Failure::ClientGone(_) => Outcome::Released,
+        Failure::Status(403 | 404) => Outcome::Ok,
+        _ if is_stale => Outcome::Released,
+        _ => Outcome::Failed,
+    }
+}
+
 /// What a try has done.
+#[derive(Default)]
 struct Way {
     /// The upstream has had some of the request.
     sent: bool,
@@ -270,14 +271,16 @@ struct Way {
     reused: bool,
 }
 
-/// Whether the request may be sent to another server as far as the request and the time are concerned.
-fn may_go_on(request: &Request, settings: &Settings, job: &Job, way: &Way) -> bool {
-    let elapsed_ms = thread::monotonic_ms().saturating_sub(job.started_ms);
-    let in_time =
-        settings.next_upstream_timeout_ms == 0 || elapsed_ms < settings.next_upstream_timeout_ms;
-    let repeatable =
-        !way.sent || (may_repeat(request, settings) && !matches!(job.body, OwnBody::Client(None)));
-    in_time && repeatable
+impl Job {
+    /// Whether the request may be sent to another server as far as the request and the time are concerned.
+    fn may_go_on(&self, request: &Request, settings: &Settings, way: &Way) -> bool {
+        let elapsed_ms = thread::monotonic_ms().saturating_sub(self.started_ms);
+        let in_time = settings.next_upstream_timeout_ms == 0
+            || elapsed_ms < settings.next_upstream_timeout_ms;
+        let repeatable = !way.sent
+            || (may_repeat(request, settings) && !matches!(self.body, OwnBody::Client(None)));
+        in_time && repeatable
+    }
 }
 
 fn begin_attempt(request: &mut Request, job: &Job, peer: &Bytes) -> Rc<Attempt> {
@@ -373,199 +376,4 @@ async fn exchange(
     answer.is_early = !whole;
     attempt.header_ms.set(Some(attempt.elapsed_ms()));
     Ok((line, answer))
-}
-
-/// Makes the client's response of the upstream's.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the end of all that `tries` holds"
-)]
-fn finish(
-    request: &mut Request,
-    job: &Job,
-    settings: &Settings,
-    line: Line,
-    mut answer: Answer,
-    attempt: Rc<Attempt>,
-    peer: Peer,
-    owner: Owner,
-) -> Phase<Response> {
-    let received = match response_head::read(request, job.family, settings, &answer) {
-        Ok(received) => received,
-        Err(text) => {
-            let stage = Stage::ReadingHead.as_str();
-            write_request(request, Level::Error, format_args!("{text} {stage}"));
-            attempt.status.set(502);
-            attempt.end();
-            return Err(Interrupt::Status(502));
-        }
-    };
-    let (mut response, instructions) = (received.response, received.instructions);
-    attempt.status.set(response.status);
-    let (framing, length) = answer
-        .framing(job.is_head, job.keep)
-        .map_err(|text| refuse(request, &attempt, &text))?;
-    if let Some(interrupt) = intercept(request, settings, &response, &attempt) {
-        return Err(interrupt);
-    }
-    if let Some(interrupt) = accelerate(request, &instructions, &mut response, &attempt) {
-        return Err(interrupt);
-    }
-    let ending = Box::new(Finish {
-        owner: Some(owner),
-        peer: Some(peer),
-        attempt: Rc::clone(&attempt),
-        keeps: job.keep && !answer.is_early && answer.keeps_alive(),
-    });
-    if response.status == 101 && request.field(Known::Upgrade).is_some() {
-        return Ok(switch(settings, line, answer, response));
-    }
-    let to_head = request.is_head() || job.is_head;
-    let Some(framing) = framing.filter(|_| !to_head || job.family == Family::FastCgi) else {
-        let mut ending = ending;
-        attempt.end();
-        let clean = answer.head_length == answer.buffer.len();
-        ending.complete(line, clean);
-        response.content_length = length;
-        response.body = Body::Empty;
-        return Ok(response);
-    };
-    let mut body = UpstreamBody::new(
-        line,
-        framing,
-        limits(request, settings, job.family, &instructions),
-        ending,
-        attempt,
-        request
-            .upstream
-            .as_ref()
-            .map_or_else(Rc::default, |trace| Rc::clone(&trace.late)),
-    );
-    let behind = &answer.buffer[answer.head_length..];
-    match &answer.from {
-        From::Http => body.begin(behind),
-        From::FastCgi { rest, .. } => {
-            body.begin_unwrapped(behind);
-            body.begin(rest);
-        }
-    }
-    write_late(request);
-    response.content_length = length;
-    response.body = match body.take_whole() {
-        Some(bytes) => Body::Memory(bytes),
-        None => Body::Stream(Box::new(body)),
-    };
-    Ok(response)
-}
-
-fn refuse(request: &Request, attempt: &Attempt, text: &str) -> Interrupt {
-    let stage = Stage::ReadingHead.as_str();
-    write_request(request, Level::Error, format_args!("{text} {stage}"));
-    attempt.status.set(502);
-    attempt.end();
-    Interrupt::Status(502)
-}
-
-/// `proxy_intercept_errors`: a page of the configuration takes the response's place.
-fn intercept(
-    request: &Request,
-    settings: &Settings,
-    response: &Response,
-    attempt: &Attempt,
-) -> Option<Interrupt> {
-    let pages = &request.location().settings.error_pages;
-    if !settings.intercept_errors || response.status < 300 || !pages.has_page(response.status) {
-        return None;
-    }
-    attempt.end();
-    let kept = response.headers.iter().filter(|header| {
-        response.status == 401 && header.name.eq_ignore_ascii_case(b"WWW-Authenticate")
-    });
-    let mut page = Response::status(response.status);
-    for header in kept {
-        page.headers.push(header.name.clone(), header.value.clone());
-    }
-    page.location = response.location.clone();
-    Some(Interrupt::Respond(Box::new(page)))
-}
-
-/// `X-Accel-Redirect`: the request goes on inside the server, with some of the response's fields.
-fn accelerate(
-    request: &mut Request,
-    instructions: &Instructions,
-    response: &mut Response,
-    attempt: &Attempt,
-) -> Option<Interrupt> {
-    if let Some(rate) = instructions.limit_rate {
-        request.limit_rate.set(Some(rate));
-    }
-    let target = instructions.redirect.clone()?;
-    attempt.end();
-    if request.method != wire::http1::Method::Head {
-        request.method = wire::http1::Method::Get;
-    }
-    request.carried = Some(Box::new(std::mem::take(response)));
-    Some(Interrupt::Redirect(target))
-}
-
-/// The two connections become one.
-fn switch(settings: &Settings, line: Line, answer: Answer, mut response: Response) -> Response {
-    if let Line::Own(link) = line {
-        response.body = Body::Tunnel(Box::new(Tunnel {
-            stream: link.stream,
-            received: answer.buffer[answer.head_length..].to_vec(),
-            times: Times {
-                read_timeout_ms: settings.read_timeout_ms,
-            },
-        }));
-    }
-    response.content_length = None;
-    response
-}
-
-fn limits(
-    request: &Request,
-    settings: &Settings,
-    family: Family,
-    instructions: &Instructions,
-) -> Limits {
-    let (number, size) = settings.buffers;
-    let buffering = instructions.buffering.unwrap_or(settings.buffering);
-    let (memory, file) = match buffering {
-        true => (number.saturating_mul(size), settings.max_temp_file_size),
-        false => (settings.buffer_size, 0),
-    };
-    Limits {
-        buffering,
-        memory,
-        file,
-        temp: settings.temp_path(family),
-        read_timeout_ms: settings.read_timeout_ms,
-        rate: match buffering {
-            true => settings.limit_rate.evaluate(request),
-            false => 0,
-        },
-    }
-}
-
-/// What is done at the end of a body.
-struct Finish {
-    owner: Option<Owner>,
-    /// It counts as busy until this is dropped.
-    peer: Option<Peer>,
-    attempt: Rc<Attempt>,
-    /// The connection may be kept.
-    keeps: bool,
-}
-
-impl Ending for Finish {
-    fn complete(&mut self, line: Line, clean: bool) {
-        if let Some(peer) = self.peer.take() {
-            peer.note_response_time(self.attempt.response_ms.get().unwrap_or_default());
-        }
-        match (line, self.owner.take()) {
-            (Line::Own(link), Some(owner)) if clean && self.keeps => idle::put(&owner, link),
-            _ => {}
-        }
-    }
 }

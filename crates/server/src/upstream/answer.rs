@@ -1,0 +1,205 @@
+//! The client's response, made of an upstream's: its fields, where it sends the request instead, and its body.
+
+use super::body::{Ending, Limits, UpstreamBody};
+use super::failure::Stage;
+use super::group::Peer;
+use super::idle::{self, Owner};
+use super::line::Line;
+use super::receive::{Answer, From};
+use super::relay::Job;
+use super::response_head::{self, Instructions};
+use super::settings::{Family, Settings};
+use crate::http::body::Body;
+use crate::http::trace::Attempt;
+use crate::http::{Interrupt, Phase, Request, Response};
+use crate::log::error::{Level, write_late, write_request};
+use crate::net::tunnel::{Times, Tunnel};
+use std::rc::Rc;
+use wire::http1::Known;
+
+/// Makes the client's response of the upstream's.
+pub fn finish(
+    request: &mut Request,
+    job: &Job,
+    settings: &Settings,
+    line: Line,
+    mut answer: Answer,
+    mut ending: Finish,
+) -> Phase<Response> {
+    let attempt = Rc::clone(&ending.attempt);
+    let received = response_head::read(request, job.family, settings, &answer)
+        .map_err(|text| refuse(request, &attempt, &text))?;
+    let (mut response, instructions) = (received.response, received.instructions);
+    attempt.status.set(response.status);
+    let (framing, length) = answer
+        .framing(job.is_head, job.keep)
+        .map_err(|text| refuse(request, &attempt, &text))?;
+    if let Some(interrupt) = intercept(request, settings, &response, &attempt) {
+        return Err(interrupt);
+    }
+    if let Some(interrupt) = accelerate(request, &instructions, &mut response, &attempt) {
+        return Err(interrupt);
+    }
+    ending.keeps &= !answer.is_early && answer.keeps_alive();
+    if response.status == 101 && request.field(Known::Upgrade).is_some() {
+        return Ok(switch(settings, line, answer, response));
+    }
+    let to_head = request.is_head() || job.is_head;
+    let Some(framing) = framing.filter(|_| !to_head || job.family == Family::FastCgi) else {
+        attempt.end();
+        let clean = answer.head_length == answer.buffer.len();
+        ending.complete(line, clean);
+        response.content_length = length;
+        response.body = Body::Empty;
+        return Ok(response);
+    };
+    let mut body = UpstreamBody::new(
+        line,
+        framing,
+        limits(request, settings, job.family, &instructions),
+        Box::new(ending),
+        attempt,
+        request
+            .upstream
+            .as_ref()
+            .map_or_else(Rc::default, |trace| Rc::clone(&trace.late)),
+    );
+    let behind = &answer.buffer[answer.head_length..];
+    match &answer.from {
+        From::Http => body.begin(behind),
+        From::FastCgi { rest, .. } => {
+            body.begin_unwrapped(behind);
+            body.begin(rest);
+        }
+    }
+    write_late(request);
+    response.content_length = length;
+    response.body = match body.take_whole() {
+        Some(bytes) => Body::Memory(bytes),
+        None => Body::Stream(Box::new(body)),
+    };
+    Ok(response)
+}
+
+fn refuse(request: &Request, attempt: &Attempt, text: &str) -> Interrupt {
+    let stage = Stage::ReadingHead.as_str();
+    write_request(request, Level::Error, format_args!("{text} {stage}"));
+    attempt.status.set(502);
+    attempt.end();
+    Interrupt::Status(502)
+}
+
+/// `proxy_intercept_errors`: a page of the configuration takes the response's place.
+fn intercept(
+    request: &Request,
+    settings: &Settings,
+    response: &Response,
+    attempt: &Attempt,
+) -> Option<Interrupt> {
+    let pages = &request.location().settings.error_pages;
+    if !settings.intercept_errors || response.status < 300 || !pages.has_page(response.status) {
+        return None;
+    }
+    attempt.end();
+    let kept = response.headers.iter().filter(|header| {
+        response.status == 401 && header.name.eq_ignore_ascii_case(b"WWW-Authenticate")
+    });
+    let mut page = Response::status(response.status);
+    for header in kept {
+        page.headers.push(header.name.clone(), header.value.clone());
+    }
+    page.location = response.location.clone();
+    Some(Interrupt::Respond(Box::new(page)))
+}
+
+/// `X-Accel-Redirect`: the request goes on inside the server, with some of the response's fields.
+fn accelerate(
+    request: &mut Request,
+    instructions: &Instructions,
+    response: &mut Response,
+    attempt: &Attempt,
+) -> Option<Interrupt> {
+    if let Some(rate) = instructions.limit_rate {
+        request.limit_rate.set(Some(rate));
+    }
+    let target = instructions.redirect.clone()?;
+    attempt.end();
+    if request.method != wire::http1::Method::Head {
+        request.method = wire::http1::Method::Get;
+    }
+    request.carried = Some(Box::new(std::mem::take(response)));
+    Some(Interrupt::Redirect(target))
+}
+
+/// The two connections become one.
+fn switch(settings: &Settings, line: Line, answer: Answer, mut response: Response) -> Response {
+    let Line::Own(link) = line;
+    response.body = Body::Tunnel(Box::new(Tunnel {
+        stream: link.stream,
+        received: answer.buffer[answer.head_length..].to_vec(),
+        times: Times {
+            read_timeout_ms: settings.read_timeout_ms,
+        },
+    }));
+    response.content_length = None;
+    response
+}
+
+fn limits(
+    request: &Request,
+    settings: &Settings,
+    family: Family,
+    instructions: &Instructions,
+) -> Limits {
+    let (number, size) = settings.buffers;
+    let buffering = instructions.buffering.unwrap_or(settings.buffering);
+    let (memory, file) = match buffering {
+        true => (number.saturating_mul(size), settings.max_temp_file_size),
+        false => (settings.buffer_size, 0),
+    };
+    Limits {
+        buffering,
+        memory,
+        file,
+        temp: settings.temp_path(family),
+        read_timeout_ms: settings.read_timeout_ms,
+        rate: match buffering {
+            true => settings.limit_rate.evaluate(request),
+            false => 0,
+        },
+    }
+}
+
+/// What is done at the end of a response.
+pub struct Finish {
+    owner: Option<Owner>,
+    /// It counts as busy until this is dropped.
+    peer: Option<Peer>,
+    attempt: Rc<Attempt>,
+    /// The connection may be kept.
+    keeps: bool,
+}
+
+impl Finish {
+    #[must_use]
+    pub fn new(owner: Owner, peer: Peer, attempt: &Rc<Attempt>, keeps: bool) -> Finish {
+        Finish {
+            owner: Some(owner),
+            peer: Some(peer),
+            attempt: Rc::clone(attempt),
+            keeps,
+        }
+    }
+}
+
+impl Ending for Finish {
+    fn complete(&mut self, line: Line, clean: bool) {
+        if let Some(peer) = self.peer.take() {
+            peer.note_response_time(self.attempt.response_ms.get().unwrap_or_default());
+        }
+        match (line, self.owner.take()) {
+            (Line::Own(link), Some(owner)) if clean && self.keeps => idle::put(&owner, link),
+            _ => {}
+        }
+    }
+}
