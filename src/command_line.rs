@@ -19,6 +19,7 @@ pub enum CommandLine {
     /// The load tester, with its arguments.
     Load(Vec<OsString>),
     Ab(Vec<OsString>),
+    Precompress(Vec<OsString>),
 }
 
 /// nginx's switches.
@@ -46,6 +47,7 @@ pub fn parse(arguments: &[OsString]) -> Result<CommandLine, Vec<u8>> {
         Some((word, rest)) if word == "serve" => parse_serve(rest),
         Some((word, rest)) if word == "load" => Ok(CommandLine::Load(rest.to_vec())),
         Some((word, rest)) if word == "ab" => Ok(CommandLine::Ab(rest.to_vec())),
+        Some((word, rest)) if word == "precompress" => Ok(CommandLine::Precompress(rest.to_vec())),
         _ => parse_switches(arguments).map(|switches| CommandLine::Nginx(Box::new(switches))),
     }
 }
@@ -172,6 +174,7 @@ fn help() -> String {
        gannet serve directory [--listen address]
        gannet load [options] url...
        gannet ab [options] url
+       gannet precompress [options] directory...
 
 Options:
   -?,-h         : this help
@@ -188,6 +191,7 @@ Options:
   serve         : serve a directory without configuration (default address: {SERVE_ADDRESS})
   load          : load a server and measure it; see gannet load --help
   ab            : the same with ab's switches and report
+  precompress   : make compressed copies of files; see gannet precompress --help
 
 "
     )

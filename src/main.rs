@@ -2,6 +2,7 @@
 
 mod command_line;
 mod load;
+mod precompress;
 mod serve;
 
 use command_line::{CommandLine, Switches};
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         Ok(CommandLine::Serve { directory, listen }) => run_serve(&directory, &listen),
         Ok(CommandLine::Load(arguments)) => load::run(&arguments),
         Ok(CommandLine::Ab(arguments)) => load::run_ab(&arguments),
+        Ok(CommandLine::Precompress(arguments)) => precompress::run(&arguments),
         Err(complaint) => {
             print(&[b"nginx: ", complaint.as_slice(), b"\n"].concat());
             ExitCode::FAILURE

@@ -88,6 +88,8 @@ pub struct Writer {
     target: PathBuf,
     /// There is an older copy of ours to take the place of.
     replaces: bool,
+    /// A copy that the server makes is nothing to it without its mark; what the operator asks for may be without.
+    needs_mark: bool,
     done: bool,
 }
 
@@ -114,6 +116,15 @@ impl Writer {
             Found::Nothing => false,
             Found::Ours(..) | Found::Stale => true,
         };
+        let mut writer = Writer::create_at(source, coding, replaces)?;
+        writer.needs_mark = true;
+        // Without attributes nobody could tell the copy from one of the operator's.
+        sys::attribute::set(&writer.file, ATTRIBUTE, b"")?;
+        Ok(writer)
+    }
+
+    /// The same where the operator asks for it: what stands there is replaced if `replaces` says so.
+    pub fn create_at(source: &Path, coding: Coding, replaces: bool) -> io::Result<Writer> {
         let target = path_of(source, coding);
         let mut name = OsString::from(".");
         name.push(target.file_name().unwrap_or_default());
@@ -126,16 +137,14 @@ impl Writer {
             .create_new(true)
             .mode(0o600)
             .open(&temporary)?;
-        let writer = Writer {
+        Ok(Writer {
             file,
             temporary,
             target,
             replaces,
+            needs_mark: false,
             done: false,
-        };
-        // Without attributes nobody could tell the copy from one of the operator's.
-        sys::attribute::set(&writer.file, ATTRIBUTE, b"")?;
-        Ok(writer)
+        })
     }
 
     /// Writes the copy and gives it its name, with the times and permissions of its source.
@@ -153,7 +162,10 @@ impl Writer {
             length: body.len() as u64,
             hash: format::hash(body),
         };
-        sys::attribute::set(&self.file, ATTRIBUTE, &mark.encode())?;
+        let marked = sys::attribute::set(&self.file, ATTRIBUTE, &mark.encode());
+        if self.needs_mark {
+            marked?;
+        }
         self.file
             .set_permissions(PermissionsExt::from_mode(mode & 0o777))?;
         self.file.set_modified(time(identity.modified_ns))?;

@@ -9,6 +9,7 @@ pub mod directive;
 mod job;
 mod local;
 mod mark;
+pub mod offline;
 mod place;
 mod rate;
 mod trouble;
