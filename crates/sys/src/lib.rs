@@ -34,5 +34,7 @@ pub mod process;
 pub mod signal;
 /// Accepted sockets: options, addresses, what TCP knows of the peer.
 pub mod socket;
+/// Starting programs as somebody else.
+pub mod spawn;
 /// Users and groups, and becoming one of them.
 pub mod user;

@@ -255,7 +255,7 @@ pub fn limits(limit: Limit) -> io::Result<(u64, u64)> {
     Ok((pair.rlim_cur, pair.rlim_max))
 }
 
-fn resource(limit: Limit) -> libc::__rlimit_resource_t {
+pub(crate) fn resource(limit: Limit) -> libc::__rlimit_resource_t {
     match limit {
         Limit::OpenFiles => libc::RLIMIT_NOFILE,
         Limit::CoreFile => libc::RLIMIT_CORE,

@@ -81,6 +81,31 @@ fn lookup<T>(mut call: impl FnMut(&mut [u8]) -> (i32, Option<T>)) -> io::Result<
     }
 }
 
+/// All groups of a user, `group` among them.
+pub fn groups_of(user: &User, group: Gid) -> io::Result<Vec<Gid>> {
+    let name = CString::new(user.name.as_str())?;
+    let mut room = 64;
+    loop {
+        let mut groups: Vec<libc::gid_t> = vec![0; room];
+        let mut count = libc::c_int::try_from(room).map_err(io::Error::other)?;
+        // SAFETY: the name is terminated, the array has as many elements as the count says, and all outlive the call.
+        let result = unsafe {
+            libc::getgrouplist(name.as_ptr(), group.0, groups.as_mut_ptr(), &raw mut count)
+        };
+        if result >= 0 {
+            groups.truncate(usize::try_from(count).unwrap_or(0));
+            return Ok(groups.into_iter().map(Gid).collect());
+        }
+        if room >= MAX_GROUPS {
+            return Err(io::Error::from_raw_os_error(libc::E2BIG));
+        }
+        room *= 4;
+    }
+}
+
+/// What Linux allows a process.
+const MAX_GROUPS: usize = 65536;
+
 pub fn effective_uid() -> Uid {
     // SAFETY: the call takes nothing and cannot fail.
     Uid(unsafe { libc::geteuid() })
@@ -126,5 +151,7 @@ mod tests {
         assert_eq!(user("no-such-user-here").unwrap(), None);
         assert_eq!(group("no-such-group-here").unwrap(), None);
         assert!(user("a\0b").is_err());
+        let root = user("root").unwrap().unwrap();
+        assert!(groups_of(&root, Gid(12345)).unwrap().contains(&Gid(12345)));
     }
 }

@@ -9,6 +9,7 @@ use super::channel::{Channel, Incoming};
 use super::journal::{Journal, Level};
 use super::log_files;
 use super::messages::{Parcel, Report};
+use super::nursery::{self, Nursery};
 use super::pid_file;
 use super::plan::Plan;
 use super::program::Program;
@@ -87,6 +88,7 @@ pub struct Master<'a, P: Program> {
     pub(super) workers: Vec<Worker>,
     pub(super) respawn: Respawn,
     pub(super) upgrade: Upgrade,
+    nursery: Nursery,
     phase: Phase,
 }
 
@@ -107,6 +109,7 @@ impl<'a, P: Program> Master<'a, P> {
             workers: Vec::new(),
             respawn: Respawn::at_once(Instant::now()),
             upgrade: Upgrade::new(origin),
+            nursery: Nursery::default(),
             phase: Phase::Running,
         })
     }
@@ -236,7 +239,7 @@ impl<'a, P: Program> Master<'a, P> {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        match self.phase {
+        let own = match self.phase {
             Phase::Terminating(deadline) => deadline,
             Phase::Running => {
                 let successor = self.pending.as_ref().and_then(Pending::new_worker);
@@ -245,7 +248,8 @@ impl<'a, P: Program> Master<'a, P> {
                 respawn.into_iter().chain(self.reload_deadline()).min()
             }
             Phase::NotAccepting | Phase::Quitting => None,
-        }
+        };
+        own.into_iter().chain(self.nursery.deadline()).min()
     }
 
     fn check_deadlines(&mut self, now: Instant) {
@@ -257,6 +261,7 @@ impl<'a, P: Program> Master<'a, P> {
             }
             self.phase = Phase::Terminating(None);
         }
+        self.nursery.check_deadlines(now, &self.journal);
         self.check_reload_deadline(now);
     }
 
@@ -425,6 +430,19 @@ impl<'a, P: Program> Master<'a, P> {
             }
             Report::Reloaded => self.worker_has_reloaded(pid),
             Report::Refused(reason) => self.worker_has_refused(pid, &reason),
+            Report::Child(request) => {
+                let next = self
+                    .pending
+                    .as_ref()
+                    .map(|pending| &pending.generation.plan);
+                let plans = (&self.current.plan, next);
+                let worker = self.workers.iter_mut().find(|worker| worker.pid == pid);
+                if let Some(worker) = worker {
+                    let channel = &mut worker.channel;
+                    self.nursery
+                        .handle(request, pid, channel, plans, &self.journal);
+                }
+            }
             Report::Drained => {
                 self.journal.notice(format_args!(
                     "former configuration of worker process {pid} exited with code 0"
@@ -457,11 +475,19 @@ impl<'a, P: Program> Master<'a, P> {
             self.new_binary_ended();
             return;
         }
+        if let Some(owner) = self.nursery.bury(pid) {
+            let owner = self.workers.iter_mut().find(|worker| worker.pid == owner);
+            if let Some(worker) = owner {
+                nursery::tell(&mut worker.channel, pid, end);
+            }
+            return;
+        }
         let Some(index) = self.workers.iter().position(|worker| worker.pid == pid) else {
             log_end(&self.journal, "unknown process", pid, end);
             return;
         };
         let worker = self.workers.remove(index);
+        self.nursery.orphan(pid, Instant::now(), &self.journal);
         log_end(&self.journal, "worker process", pid, end);
         if worker.leaving {
             return;

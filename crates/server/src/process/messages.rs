@@ -2,9 +2,13 @@
 //! so the form needs no version.
 
 use std::ffi::OsString;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+
+use super::children::{ChildEvent, ChildRequest, Started};
+use sys::process::{End, Pid};
+use sys::signal::Signal;
 
 /// Master to worker.
 #[derive(Debug)]
@@ -16,6 +20,8 @@ pub enum Order {
     /// Write to these logs from now on.
     Reopen(Vec<(PathBuf, OwnedFd)>),
     Reload(Reload),
+    /// About a program that the worker asked for.
+    Child(ChildEvent),
 }
 
 /// A new configuration: its texts, all its logs, and for each of its addresses, in order, the sockets, unless the worker
@@ -38,6 +44,8 @@ pub enum Report {
     Refused(String),
     /// The last request of the former configuration has ended.
     Drained,
+    /// Something to be done about a program.
+    Child(ChildRequest),
 }
 
 /// A message in its bytes, with the descriptors that go along.
@@ -68,6 +76,16 @@ const READY: u8 = 5;
 const RELOADED: u8 = 6;
 const REFUSED: u8 = 7;
 const DRAINED: u8 = 8;
+const START_CHILD: u8 = 9;
+const SIGNAL_CHILD: u8 = 10;
+const CHILD_STARTED: u8 = 11;
+const CHILD_FAILED: u8 = 12;
+const CHILD_ENDED: u8 = 13;
+
+/// How a program ended.
+const EXITED: u8 = 0;
+const SIGNALLED: u8 = 1;
+const CORE_DUMPED: u8 = 2;
 
 /// In the place of a number of sockets: the worker has them.
 const KEPT: u32 = u32::MAX;
@@ -132,8 +150,74 @@ impl<'a> Parcel<BorrowedFd<'a>> {
                 parcel.bytes.push(REFUSED);
                 parcel.put_bytes(reason.as_bytes());
             }
+            Report::Child(ChildRequest::Start {
+                ticket,
+                name,
+                print,
+            }) => {
+                parcel.bytes.push(START_CHILD);
+                parcel.put_long(*ticket);
+                parcel.put_long(*print);
+                parcel.put_bytes(name.as_bytes());
+            }
+            Report::Child(ChildRequest::Signal { child, signal }) => {
+                parcel.bytes.push(SIGNAL_CHILD);
+                parcel.put_number(child.0);
+                parcel.put_number(signal.number());
+            }
         }
         parcel
+    }
+
+    pub fn child_started(ticket: u64, child: &'a Started) -> Self {
+        let mut parcel = Parcel {
+            bytes: vec![CHILD_STARTED, u8::from(child.output.is_some())],
+            descriptors: Vec::new(),
+        };
+        parcel.put_long(ticket);
+        parcel.put_number(child.pid.0);
+        let descriptors = child.connections.iter().chain(&child.output);
+        parcel.descriptors.extend(descriptors.map(AsFd::as_fd));
+        parcel
+    }
+
+    pub fn child_failed(ticket: u64, reason: &str) -> Self {
+        let mut parcel = Parcel {
+            bytes: vec![CHILD_FAILED],
+            descriptors: Vec::new(),
+        };
+        parcel.put_long(ticket);
+        parcel.put_bytes(reason.as_bytes());
+        parcel
+    }
+
+    pub fn child_ended(child: Pid, end: End) -> Self {
+        let (kind, number) = match end {
+            End::Exited { code } => (EXITED, code),
+            End::Signalled {
+                number,
+                core_dumped: false,
+            } => (SIGNALLED, number),
+            End::Signalled {
+                number,
+                core_dumped: true,
+            } => (CORE_DUMPED, number),
+        };
+        let mut parcel = Parcel {
+            bytes: vec![CHILD_ENDED, kind],
+            descriptors: Vec::new(),
+        };
+        parcel.put_number(child.0);
+        parcel.put_number(number);
+        parcel
+    }
+
+    fn put_long(&mut self, number: u64) {
+        self.bytes.extend(number.to_le_bytes());
+    }
+
+    fn put_number(&mut self, number: i32) {
+        self.bytes.extend(number.to_le_bytes());
     }
 
     fn put_logs(&mut self, logs: &[(&Path, BorrowedFd<'a>)]) {
@@ -178,6 +262,26 @@ impl Parcel<OwnedFd> {
                     listeners,
                 })
             }
+            CHILD_STARTED => {
+                let captured = input.byte()? != 0;
+                let ticket = input.long()?;
+                let pid = Pid(input.number()?);
+                let mut connections: Vec<OwnedFd> = input.descriptors.by_ref().collect();
+                let output = if captured { connections.pop() } else { None };
+                Order::Child(ChildEvent::Started {
+                    ticket,
+                    child: Started {
+                        pid,
+                        connections,
+                        output,
+                    },
+                })
+            }
+            CHILD_FAILED => Order::Child(ChildEvent::Failed {
+                ticket: input.long()?,
+                reason: String::from_utf8_lossy(input.bytes()?).into_owned(),
+            }),
+            CHILD_ENDED => Order::Child(input.child_ended()?),
             _ => return Err(Malformed),
         };
         input.end().map(|()| order)
@@ -193,6 +297,19 @@ impl Parcel<OwnedFd> {
             RELOADED => Report::Reloaded,
             DRAINED => Report::Drained,
             REFUSED => Report::Refused(String::from_utf8_lossy(input.bytes()?).into_owned()),
+            START_CHILD => {
+                let (ticket, print) = (input.long()?, input.long()?);
+                let name = String::from_utf8_lossy(input.bytes()?).into_owned();
+                Report::Child(ChildRequest::Start {
+                    ticket,
+                    name,
+                    print,
+                })
+            }
+            SIGNAL_CHILD => Report::Child(ChildRequest::Signal {
+                child: Pid(input.number()?),
+                signal: Signal::from_number(input.number()?).ok_or(Malformed)?,
+            }),
             _ => return Err(Malformed),
         };
         input.end().map(|()| report)
@@ -218,6 +335,31 @@ impl<'a> Input<'a> {
     fn count(&mut self) -> Result<u32, Malformed> {
         let bytes = self.take(4)?.try_into().map_err(|_| Malformed)?;
         Ok(u32::from_le_bytes(bytes))
+    }
+
+    fn long(&mut self) -> Result<u64, Malformed> {
+        let bytes = self.take(8)?.try_into().map_err(|_| Malformed)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    fn number(&mut self) -> Result<i32, Malformed> {
+        let bytes = self.take(4)?.try_into().map_err(|_| Malformed)?;
+        Ok(i32::from_le_bytes(bytes))
+    }
+
+    fn child_ended(&mut self) -> Result<ChildEvent, Malformed> {
+        let kind = self.byte()?;
+        let child = Pid(self.number()?);
+        let number = self.number()?;
+        let end = match kind {
+            EXITED => End::Exited { code: number },
+            SIGNALLED | CORE_DUMPED => End::Signalled {
+                number,
+                core_dumped: kind == CORE_DUMPED,
+            },
+            _ => return Err(Malformed),
+        };
+        Ok(ChildEvent::Ended { child, end })
     }
 
     fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
@@ -321,6 +463,15 @@ mod tests {
             Report::Reloaded,
             Report::Drained,
             Report::Refused("why".into()),
+            Report::Child(ChildRequest::Start {
+                ticket: 7,
+                name: "www".into(),
+                print: u64::MAX,
+            }),
+            Report::Child(ChildRequest::Signal {
+                child: Pid(12),
+                signal: Signal::Kill,
+            }),
         ] {
             assert_eq!(received(&Parcel::report(&report)).into_report(), Ok(report));
         }
@@ -329,5 +480,40 @@ mod tests {
                 .into_order()
                 .is_err()
         );
+    }
+
+    #[test]
+    fn news_of_children_survive_the_way() {
+        let null = || OwnedFd::from(File::open("/dev/null").unwrap());
+        for output in [None, Some(null())] {
+            let captured = output.is_some();
+            let child = Started {
+                pid: Pid(5),
+                connections: vec![null(), null()],
+                output,
+            };
+            let order = received(&Parcel::child_started(3, &child)).into_order();
+            let Ok(Order::Child(ChildEvent::Started { ticket: 3, child })) = order else {
+                panic!("not started");
+            };
+            assert_eq!((child.pid, child.connections.len()), (Pid(5), 2));
+            assert_eq!(child.output.is_some(), captured);
+        }
+        let order = received(&Parcel::child_failed(9, "why")).into_order();
+        assert!(
+            matches!(order, Ok(Order::Child(ChildEvent::Failed { ticket: 9, reason })) if reason == "why")
+        );
+        for expected in [
+            End::Exited { code: 3 },
+            End::Signalled {
+                number: 11,
+                core_dumped: true,
+            },
+        ] {
+            let order = received(&Parcel::child_ended(Pid(4), expected)).into_order();
+            assert!(
+                matches!(order, Ok(Order::Child(ChildEvent::Ended { child: Pid(4), end })) if end == expected)
+            );
+        }
     }
 }

@@ -3,12 +3,14 @@
 
 // In the order of a start:
 mod channel; // messages between master and worker
+mod children; // programs that the worker has started for it
 mod daemon; // into the background
 mod journal; // nginx's lines in the error log and on stderr
 mod listeners; // listening sockets: opened, kept over a reload, inherited over an upgrade
 mod log_files; // log files: opened and reopened
 mod master; // the loop that looks after the worker
 mod messages;
+mod nursery; // the master's side of those programs
 mod pid_file;
 mod plan; // what a configuration asks of this layer
 mod program; // what this layer asks of the server
@@ -21,6 +23,7 @@ mod start; // from the command line to the master's loop; `-t`
 mod upgrade; // SIGUSR2: a new binary takes over
 mod worker; // the worker's main thread // `master_process off`
 
+pub use children::{ChildEvent, ChildRequest, ChildSpec, Started};
 pub use journal::{Diagnostic, ErrorLog, ErrorTarget, Journal, Level};
 pub use listeners::{ListenSpec, Listener};
 pub use log_files::LogFiles;

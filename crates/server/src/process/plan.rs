@@ -5,6 +5,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::children::ChildSpec;
 use super::journal::{ErrorLog, ErrorTarget};
 use super::listeners::ListenSpec;
 use sys::user::{Gid, Uid, User};
@@ -33,6 +34,8 @@ pub struct Plan {
     pub listen: Vec<ListenSpec>,
     /// Directories that the worker writes to: made for it where they are missing.
     pub directories: Vec<PathBuf>,
+    /// The programs that the worker may have started, each name once.
+    pub children: Vec<ChildSpec>,
 }
 
 impl Plan {
@@ -56,7 +59,14 @@ impl Plan {
             log_files: Vec::new(),
             listen: Vec::new(),
             directories: Vec::new(),
+            children: Vec::new(),
         }
+    }
+
+    /// The program that the worker means: of this name and this content.
+    pub fn child(&self, name: &str, print: u64) -> Option<&ChildSpec> {
+        let mut named = self.children.iter().filter(|spec| spec.name == name);
+        named.find(|spec| spec.print() == print)
     }
 
     /// Every file to open for writing.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use super::children::{ChildEvent, ChildRequest};
 use super::journal::{Diagnostic, Journal};
 use super::plan::Plan;
 use super::resources::Resources;
@@ -66,17 +67,22 @@ pub trait Service<C> {
     /// Accepts nothing new, ends idle connections, and says `Notifier::finished` when the last one has ended.
     fn quit(&mut self);
 
+    /// What became of a program that was asked for by `Notifier::child`.
+    fn child(&mut self, _: ChildEvent) {}
+
     /// The end, now. The process exits when this returns.
     fn stop(self);
 }
 
 /// What the service's threads tell the worker's main thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// The last request of a replaced configuration has ended.
     Drained,
     /// After `quit`: the last connection has ended.
     Finished,
+    /// A program is to be started or signalled.
+    Child(ChildRequest),
 }
 
 /// Passes notices from any thread to the main one.
@@ -100,6 +106,11 @@ impl Notifier {
 
     pub fn finished(&self) {
         self.send(Notice::Finished);
+    }
+
+    /// The answer comes by `Service::child`.
+    pub fn child(&self, request: ChildRequest) {
+        self.send(Notice::Child(request));
     }
 
     fn send(&self, notice: Notice) {

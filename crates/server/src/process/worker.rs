@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use super::channel::{Channel, Incoming};
+use super::children::{self, ChildEvent, ChildRequest};
 use super::journal::Journal;
 use super::listeners::Listener;
 use super::log_files::{self, LogFiles, OpenLogs};
@@ -31,6 +32,7 @@ const SIGNALS: &[Signal] = &[
     Signal::Usr1,
     Signal::Usr2,
     Signal::Winch,
+    Signal::Chld,
 ];
 
 /// A worker under a master, from its birth; returns the exit code.
@@ -235,6 +237,7 @@ impl<'a, P: Program> Worker<'a, P> {
                 Notice::Drained => self.report(&Report::Drained),
                 Notice::Finished if self.quitting.is_some() => return Then::End,
                 Notice::Finished => {}
+                Notice::Child(request) => self.ask_for_child(request),
             }
         }
         self.check_deadline()
@@ -286,8 +289,11 @@ impl<'a, P: Program> Worker<'a, P> {
             Signal::Hup if self.alone => ", reconfiguring",
             _ => ", ignoring",
         };
-        self.journal.notice(describe(received, action));
+        if received.signal != Signal::Chld {
+            self.journal.notice(describe(received, action));
+        }
         match received.signal {
+            Signal::Chld => self.bury_children(),
             Signal::Term | Signal::Int => return Then::End,
             Signal::Quit => self.quit(),
             Signal::Usr1 => self.reopen_alone(),
@@ -317,6 +323,7 @@ impl<'a, P: Program> Worker<'a, P> {
     fn obey(&mut self, order: Order) -> Then {
         match order {
             Order::Terminate => return Then::End,
+            Order::Child(event) => self.service.child(event),
             Order::Quit => self.quit(),
             Order::Reopen(logs) => self.reopen(LogFiles::received(logs)),
             Order::Reload(reload) => {
@@ -334,6 +341,40 @@ impl<'a, P: Program> Worker<'a, P> {
         if let Some(channel) = &mut self.channel {
             // A broken channel shows when reading.
             let _shows = channel.send(&Parcel::report(report));
+        }
+    }
+
+    /// The master starts programs; without one this process does.
+    fn ask_for_child(&mut self, request: ChildRequest) {
+        if self.channel.is_some() {
+            return self.report(&Report::Child(request));
+        }
+        match request {
+            ChildRequest::Start { ticket, .. } if !self.alone => {
+                let reason = "the master process is gone".to_owned();
+                self.service.child(ChildEvent::Failed { ticket, reason });
+            }
+            ChildRequest::Start {
+                ticket,
+                name,
+                print,
+            } => {
+                let event = match children::start_planned(&self.plan, None, &name, print) {
+                    Ok(child) => ChildEvent::Started { ticket, child },
+                    Err(reason) => ChildEvent::Failed { ticket, reason },
+                };
+                self.service.child(event);
+            }
+            ChildRequest::Signal { child, signal } => {
+                // It may have ended, which is then told.
+                let _ended = sys::process::kill(child, signal);
+            }
+        }
+    }
+
+    fn bury_children(&mut self) {
+        while let Ok(Some((child, end))) = sys::process::wait_any() {
+            self.service.child(ChildEvent::Ended { child, end });
         }
     }
 
