@@ -1,11 +1,14 @@
 //! The server as the process layer sees it: nginx.conf becomes a plan and a configuration, and network threads serve it.
 
+mod children;
+
 use crate::config::{self, Config, InForce, Paths};
 use crate::log;
 use crate::precompress;
+use crate::pool;
 use crate::process::{
-    Diagnostic, ErrorLog, ErrorTarget, Level, ListenSpec, Loaded, Notifier, Plan, Program,
-    Resources, Service, Spawn,
+    ChildEvent, Diagnostic, ErrorLog, ErrorTarget, Level, ListenSpec, Loaded, Notifier, Plan,
+    Program, Resources, Service, Spawn,
 };
 use crate::worker::{Begin, Command, Worker};
 use std::ffi::OsString;
@@ -59,6 +62,10 @@ impl Program for Site {
         install_logs(&config, spawn.resources);
         let in_force = Arc::new(InForce::new(spawn.notifier.clone()));
         precompress::watch::start(&config);
+        let mut keeper = None;
+        let none = pool::Pools::default();
+        let plan = spawn.plan;
+        begin_pools(&mut keeper, &config, &none, plan, &spawn.notifier)?;
         let count = spawn.plan.threads;
         let processors = sys::machine::cpu_count();
         let mut workers = Vec::with_capacity(count);
@@ -83,6 +90,7 @@ impl Program for Site {
             config,
             in_force,
             notifier: spawn.notifier,
+            keeper,
         })
     }
 }
@@ -95,12 +103,14 @@ pub struct Running {
     config: Arc<Config>,
     in_force: Arc<InForce>,
     notifier: Notifier,
+    /// Looks after the pools, once there are any.
+    keeper: Option<Arc<pool::Way>>,
 }
 
 impl Service<Arc<Config>> for Running {
     fn replace(
         &mut self,
-        _: &Plan,
+        plan: &Plan,
         config: Arc<Config>,
         resources: &Resources,
     ) -> Result<(), String> {
@@ -109,6 +119,8 @@ impl Service<Arc<Config>> for Running {
         limits.inherit(&self.config.http.limits);
         install_logs(&config, resources);
         (config.http.upstreams).adopt(&self.config.http.upstreams);
+        let former = &self.config.http.pools;
+        begin_pools(&mut self.keeper, &config, former, plan, &self.notifier)?;
         let in_force = Arc::new(InForce::new(self.notifier.clone()));
         self.number += 1;
         for worker in &self.workers {
@@ -141,11 +153,20 @@ impl Service<Arc<Config>> for Running {
         }
     }
 
+    fn child(&mut self, event: ChildEvent) {
+        if let Some(keeper) = &self.keeper {
+            keeper.hear(children::event(event));
+        }
+    }
+
     fn stop(self) {
         for worker in &self.workers {
             worker.tell(Command::Stop);
         }
         self.workers.into_iter().for_each(Worker::join);
+        if let Some(keeper) = &self.keeper {
+            keeper.stop();
+        }
         self.config.logs.flush();
     }
 }
@@ -155,6 +176,36 @@ fn install_logs(config: &Config, resources: &Resources) {
         .logs
         .install(|path| resources.logs.file(path).cloned());
     log::error::set_process_logs(config.error_log.clone());
+}
+
+/// The pools of a configuration come into force after those of the former one.
+fn begin_pools(
+    keeper: &mut Option<Arc<pool::Way>>,
+    config: &Config,
+    former: &pool::Pools,
+    plan: &Plan,
+    notifier: &Notifier,
+) -> Result<(), String> {
+    if keeper.is_none() {
+        if config.http.pools.is_empty() {
+            return Ok(());
+        }
+        let asking = Box::new(children::Asking(notifier.clone()));
+        let started = pool::start(asking);
+        *keeper = Some(started.map_err(|error| {
+            let reason = sys::errno::Errno(&error);
+            format!("the thread for pools failed to start ({reason})")
+        })?);
+    }
+    if let Some(keeper) = keeper {
+        let print = |settings: &pool::Settings| {
+            let mut specs = plan.children.iter();
+            let spec = specs.find(|spec| spec.name == settings.name);
+            spec.map_or(0, |spec| spec.print())
+        };
+        config.http.pools.come_into_force(former, keeper, print);
+    }
+    Ok(())
 }
 
 /// What the process layer is to open and to be.
@@ -196,6 +247,10 @@ fn plan(config: &Config, _: &Paths) -> Result<Plan, String> {
             options: listener.listen.options.clone(),
         })
         .collect();
+    for pool in config.http.pools.iter() {
+        let spec = children::spec(&pool.settings, plan.user.as_ref())?;
+        plan.children.push(spec);
+    }
     Ok(plan)
 }
 

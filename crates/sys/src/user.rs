@@ -81,6 +81,28 @@ fn lookup<T>(mut call: impl FnMut(&mut [u8]) -> (i32, Option<T>)) -> io::Result<
     }
 }
 
+/// A user's home directory; `None` when there is no such user or it is not UTF-8.
+pub fn home(name: &str) -> io::Result<Option<String>> {
+    let name = CString::new(name)?;
+    let found = lookup(|buffer| {
+        // SAFETY: passwd is pointers and integers; all zero is valid until the call fills it.
+        let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
+        let mut found = std::ptr::null_mut();
+        let (start, length) = (buffer.as_mut_ptr().cast(), buffer.len());
+        // SAFETY: the name is terminated, the buffer has the length stated, and all outlive the call.
+        let code = unsafe {
+            libc::getpwnam_r(name.as_ptr(), &raw mut entry, start, length, &raw mut found)
+        };
+        let made = || {
+            // SAFETY: the call succeeded, so pw_dir is a terminated string inside the buffer, which is still borrowed.
+            let home = unsafe { CStr::from_ptr(entry.pw_dir) };
+            home.to_str().ok().map(str::to_owned)
+        };
+        (code, (!found.is_null()).then(made))
+    })?;
+    Ok(found.flatten())
+}
+
 /// All groups of a user, `group` among them.
 pub fn groups_of(user: &User, group: Gid) -> io::Result<Vec<Gid>> {
     let name = CString::new(user.name.as_str())?;

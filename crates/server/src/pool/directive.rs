@@ -225,7 +225,9 @@ fn read_line(build: &mut Build<'_>, line: Line, path: &Path, reading: &mut Open)
             close(build, former)?;
             if name != "global" {
                 check_name(build, &name)?;
-                *reading = Some(Reading::new(&name));
+                let mut begun = Reading::new(&name);
+                begun.in_file(path);
+                *reading = Some(begun);
             }
             Ok(())
         }

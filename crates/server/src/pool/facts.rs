@@ -20,7 +20,7 @@ const VALUE_MAX: usize = 4096;
 impl Facts {
     /// Takes what the parameters of a request say.
     pub fn read(&mut self, params: &[u8]) {
-        self.clear();
+        self.forget();
         for (name, value) in Pairs::new(params) {
             let place = match name {
                 b"REQUEST_METHOD" => &mut self.method,
@@ -42,7 +42,8 @@ impl Facts {
         }
     }
 
-    fn clear(&mut self) {
+    /// Empty, with the memory of the values kept.
+    pub fn forget(&mut self) {
         for place in [
             &mut self.method,
             &mut self.script_name,

@@ -1,19 +1,38 @@
 //! Pools of FastCGI workers, PHP's first of all: what php-fpm does, done by the server that has the requests. `upstream`
 //! asks a pool for a child; the process layer starts and buries children.
 
-#[cfg_attr(not(test), expect(dead_code, reason = "written when requests end"))]
-mod access_log; // php-fpm's format language
+// Read from the configuration:
 pub mod directive; // php_pool, php_pool_include
-mod facts; // what is kept of a request
 mod ini; // php-fpm's files
 mod settings; // php-fpm's words
 mod values;
+// A request's way:
+mod answers; // what needs no child
+mod facts; // what is kept of a request
+mod lease; // a child for a request, or a place in the queue
+mod state; // children, queue and counts under one lock
+// Looked after:
+mod auto; // `pm auto`
+mod child; // one child
+mod keeper; // the thread that looks after all pools
+mod machine; // processors and memory
+mod output; // catch_workers_output
+mod overdue; // limits of time
+mod scaling; // how many children
+// Told:
+mod access_log; // php-fpm's format language
+mod status; // the status page
 
-pub use facts::Facts;
+pub use keeper::Way;
+pub use lease::Lease;
 pub use settings::{Listen, Pm, Process, Settings};
 
 use crate::log::files::LogFile;
-use std::sync::Arc;
+use keeper::Message;
+use state::State;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The number of a pool within its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,7 +41,14 @@ pub struct PoolId(usize);
 /// The pools of one configuration.
 #[derive(Debug, Default)]
 pub struct Pools {
-    list: Vec<Defined>,
+    list: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    defined: Arc<Defined>,
+    /// At work once the configuration is in force.
+    pool: OnceLock<Arc<Pool>>,
 }
 
 /// A pool as one configuration has it.
@@ -31,17 +57,24 @@ pub struct Defined {
     pub settings: Arc<Settings>,
     pub access_log: Option<Arc<LogFile>>,
     pub slowlog: Option<Arc<LogFile>>,
+    /// Processor time and memory of each request are asked for.
+    pub measures: bool,
 }
 
 impl Pools {
     pub fn new(raw: directive::RawPools) -> Pools {
         let defined = |pool: directive::RawPool| Defined {
+            measures: pool.settings.measures(),
             settings: Arc::new(pool.settings),
             access_log: pool.log,
             slowlog: pool.slowlog,
         };
+        let entry = |pool| Entry {
+            defined: Arc::new(defined(pool)),
+            pool: OnceLock::new(),
+        };
         Pools {
-            list: raw.finish().into_iter().map(defined).collect(),
+            list: raw.finish().into_iter().map(entry).collect(),
         }
     }
 
@@ -50,11 +83,159 @@ impl Pools {
     pub fn find(&self, name: &[u8]) -> Option<PoolId> {
         let mut names = self.list.iter();
         names
-            .position(|pool| pool.settings.name.as_bytes() == name)
+            .position(|entry| entry.defined.settings.name.as_bytes() == name)
             .map(PoolId)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Defined> {
-        self.list.iter()
+    /// The pool at work; `None` only before the configuration is in force.
+    #[must_use]
+    pub fn get(&self, id: PoolId) -> Option<&Arc<Pool>> {
+        self.list.get(id.0)?.pool.get()
     }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Defined> {
+        self.list.iter().map(|entry| &*entry.defined)
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Comes into force after `former`: a pool of the same name goes on, its children give way one by one to new ones.
+    /// `print` tells what children of a pool are started with.
+    pub fn come_into_force(
+        &self,
+        former: &Pools,
+        keeper: &Arc<Way>,
+        print: impl Fn(&Settings) -> u64,
+    ) {
+        for entry in &self.list {
+            let settings = &entry.defined.settings;
+            let print = print(settings);
+            let known = former
+                .find(settings.name.as_bytes())
+                .and_then(|id| former.get(id));
+            let pool = match known {
+                Some(pool) => {
+                    pool.renew(&entry.defined, print);
+                    Arc::clone(pool)
+                }
+                None => Arc::new(Pool::new(&entry.defined, print, keeper)),
+            };
+            keeper.tell(Message::Begin(Arc::clone(&pool)));
+            // A configuration comes into force once.
+            let _once = entry.pool.set(pool);
+        }
+        for entry in &former.list {
+            let gone = self.find(entry.defined.settings.name.as_bytes()).is_none();
+            if let Some(pool) = entry.pool.get().filter(|_| gone) {
+                pool.state().closed = true;
+                keeper.tell(Message::Begin(Arc::clone(pool)));
+            }
+        }
+    }
+}
+
+/// A pool at work. It outlives reloads.
+#[derive(Debug)]
+pub struct Pool {
+    pub name: String,
+    state: Mutex<State>,
+    keeper: Arc<Way>,
+}
+
+/// What became of a request for a child.
+pub enum Begun {
+    /// The pool has answered it: a CGI response.
+    Answer(Vec<u8>),
+    Lease(Lease),
+}
+
+/// Why there is no child for a request. `retry_after` is in seconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// The queue is full: 503.
+    Full { retry_after: u64 },
+    /// It has waited for `queue_timeout`: 503.
+    TooOld { retry_after: u64 },
+    /// Children cannot be started, or end at once: 502.
+    NoChild { reason: String },
+}
+
+impl Pool {
+    fn new(defined: &Arc<Defined>, print: u64, keeper: &Arc<Way>) -> Pool {
+        Pool {
+            name: defined.settings.name.clone(),
+            state: Mutex::new(State::new(Arc::clone(defined), print, Instant::now())),
+            keeper: Arc::clone(keeper),
+        }
+    }
+
+    fn renew(&self, defined: &Arc<Defined>, print: u64) {
+        let mut state = self.state();
+        state.defined = Arc::clone(defined);
+        state.print = print;
+        state.epoch += 1;
+        state.closed = false;
+        state.failures = Default::default();
+    }
+
+    /// A panic under the lock leaves counts that are off by one at worst.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who starts and signals processes for a pool; the answers come as `Event`s to `Way::hear`.
+pub trait Nursery: Send {
+    fn start(&self, ticket: u64, pool: &str, print: u64);
+    /// SIGTERM, or with `kill` SIGKILL.
+    fn signal(&self, pid: i32, kill: bool);
+}
+
+/// What the process layer tells of children.
+#[derive(Debug)]
+pub enum Event {
+    Started {
+        ticket: u64,
+        pid: i32,
+        /// To be used one after the other.
+        connections: Vec<OwnedFd>,
+        output: Option<OwnedFd>,
+    },
+    Failed {
+        ticket: u64,
+        reason: String,
+    },
+    /// `how` is a phrase for the log: `exited with code 0`.
+    Ended {
+        pid: i32,
+        how: String,
+        crashed: bool,
+    },
+}
+
+/// Starts the thread that looks after pools.
+pub fn start(nursery: Box<dyn Nursery>) -> std::io::Result<Arc<Way>> {
+    keeper::start(nursery)
+}
+
+impl Way {
+    pub fn hear(&self, event: Event) {
+        self.tell(Message::Event(event));
+    }
+
+    pub fn stop(&self) {
+        self.tell(Message::Stop);
+    }
+}
+
+/// What a child says that PHP skips, so that it does not close the connection after five seconds without a word.
+pub const GREETING: [u8; 8] = wire::fastcgi::STDIN_END;
+
+/// Shown as `$pool_queue_time`, in seconds with milliseconds.
+#[must_use]
+pub fn queue_time(waited: Duration) -> String {
+    format!("{:.3}", waited.as_secs_f64())
 }

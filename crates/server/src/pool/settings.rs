@@ -2,7 +2,7 @@
 //! word is one line of a table; errors are php-fpm's.
 
 use super::values;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How a pool decides how many children it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +86,10 @@ pub struct Process {
     pub environment: Vec<(String, String)>,
     /// Directives of php.ini by name.
     pub ini: Vec<(String, String)>,
+    /// The version of PHP in the name of its program: `8.2`.
+    pub version: Option<String>,
+    /// Where php.ini and conf.d are, instead of php-cgi's own place.
+    pub ini_directory: Option<PathBuf>,
     /// Program and arguments instead of php-cgi.
     pub command: Vec<String>,
 }
@@ -118,6 +122,14 @@ pub struct Reading {
     extensions: Option<Vec<String>>,
     listen: Listen,
     idle_timeout: Option<u64>,
+}
+
+impl Settings {
+    /// Whether somebody wants to know the processor time or memory of each request.
+    pub fn measures(&self) -> bool {
+        let logged = self.access_log.is_some() && super::access_log::measures(&self.access_format);
+        logged || self.max_memory.is_some() || self.status_path.is_some()
+    }
 }
 
 /// A complaint in php-fpm's words.
@@ -319,14 +331,7 @@ impl Reading {
             {
                 return Err(format!("You must provide a key for field '{field}'"));
             }
-            // `$NAME` stands for the master's own variable.
-            "env" => match value.strip_prefix('$') {
-                Some(own) => {
-                    let own = std::env::var(own).unwrap_or_default();
-                    process.environment.push(pair(&own));
-                }
-                None => process.environment.push(pair(value)),
-            },
+            "env" => process.environment.push(pair(value)),
             "php_value" | "php_admin_value" => process.ini.push(pair(value)),
             "php_flag" | "php_admin_flag" => {
                 let on = values::flag(value)
@@ -345,6 +350,27 @@ impl Reading {
     /// `command PROGRAM ARGUMENT…`; only a block of nginx.conf has it.
     pub fn command(&mut self, words: Vec<String>) {
         self.settings.process.command = words;
+    }
+
+    /// A file of php-fpm's says by its place which PHP it is for: `/etc/php/8.2/fpm/pool.d/www.conf`.
+    pub fn in_file(&mut self, path: &Path) {
+        let process = &mut self.settings.process;
+        for directory in path.ancestors().skip(1) {
+            if directory.join("php.ini").is_file() {
+                process.ini_directory = Some(directory.to_owned());
+                break;
+            }
+        }
+        let mut parts = path.iter().filter_map(|part| part.to_str());
+        let version = |part: &&str| {
+            let digits = part
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || byte == b'.');
+            digits && part.contains('.')
+        };
+        if parts.any(|part| part == "php") {
+            process.version = parts.next().filter(version).map(str::to_owned);
+        }
     }
 
     /// The pool, checked as a whole. Without `pm` a block of nginx.conf means `auto`; a file of php-fpm must say it.

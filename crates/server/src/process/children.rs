@@ -23,8 +23,10 @@ pub struct ChildSpec {
     pub name: String,
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// Its environment, whole.
+    /// Its environment; a value `$NAME` is that of the process that starts it.
     pub environment: Vec<(OsString, OsString)>,
+    /// It has the environment of the process that starts it, too.
+    pub keep_environment: bool,
     /// Only root can start as another; else this is left out.
     pub user: Option<(User, Gid)>,
     pub root: Option<PathBuf>,
@@ -45,6 +47,7 @@ impl ChildSpec {
         self.name.hash(&mut hasher);
         self.command.hash(&mut hasher);
         self.environment.hash(&mut hasher);
+        self.keep_environment.hash(&mut hasher);
         let user = self.user.as_ref();
         user.map(|(user, group)| (&user.name, user.uid, *group))
             .hash(&mut hasher);
@@ -103,11 +106,17 @@ pub fn start(spec: &ChildSpec) -> Result<Started, String> {
         .split_first()
         .ok_or("there is no program to start")?;
     let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .env_clear()
-        .envs(spec.environment.iter().map(|(name, value)| (name, value)))
-        .stdin(OwnedFd::from(listener));
+    command.args(arguments).stdin(OwnedFd::from(listener));
+    if !spec.keep_environment {
+        command.env_clear();
+    }
+    for (name, value) in &spec.environment {
+        let own = value.to_str().and_then(|value| value.strip_prefix('$'));
+        match own.map(std::env::var_os) {
+            None => command.env(name, value),
+            Some(value) => command.env(name, value.unwrap_or_default()),
+        };
+    }
     let output = match spec.captured {
         true => {
             let (output, written) = io::pipe().map_err(failed("pipe()"))?;

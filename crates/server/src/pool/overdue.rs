@@ -1,0 +1,146 @@
+//! Requests that take too long: `request_slowlog_timeout` tells of them, `request_terminate_timeout` ends them.
+
+use super::Pool;
+use super::access_log::write_time;
+use super::child::{Child, Doing};
+use super::settings::Settings;
+use crate::log::error::{self, Level};
+use crate::log::files::LogFile;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// The least and the most between two looks.
+const HEARTBEAT: (Duration, Duration) = (Duration::from_millis(130), Duration::from_secs(1));
+
+/// How often to look, as php-fpm has it: a third of the shortest limit.
+pub fn heartbeat(settings: &Settings) -> Duration {
+    let limits = [
+        settings.request_terminate_timeout,
+        settings.request_slowlog_timeout,
+    ];
+    let shortest = limits.into_iter().filter(|limit| *limit > 0).min();
+    match shortest {
+        None => HEARTBEAT.1,
+        Some(seconds) => Duration::from_secs(seconds)
+            .div_f64(3.0)
+            .clamp(HEARTBEAT.0, HEARTBEAT.1),
+    }
+}
+
+/// Tells of slow requests; gives the processes to kill.
+pub fn look(pool: &Arc<Pool>, now: Instant) -> Vec<i32> {
+    let mut state = pool.state();
+    let settings = Arc::clone(&state.defined.settings);
+    let slowlog = state.defined.slowlog.clone();
+    let (terminate, slow) = (
+        settings.request_terminate_timeout,
+        settings.request_slowlog_timeout,
+    );
+    if terminate == 0 && slow == 0 {
+        return Vec::new();
+    }
+    let mut late = Vec::new();
+    let mut slow_count = 0;
+    for child in state.children.values_mut() {
+        let tracked = match child.doing {
+            Doing::Busy => true,
+            Doing::Abandoned => true,
+            Doing::Idle => false,
+        };
+        if !tracked {
+            continue;
+        }
+        let age = now.saturating_duration_since(child.since);
+        let what = describe(&settings.name, child);
+        let seconds = age.as_secs_f64();
+        if terminate > 0 && age >= Duration::from_secs(terminate) {
+            if !child.terminated.swap(true, Ordering::AcqRel) {
+                error::write(
+                    Level::Warning,
+                    format_args!("{what} execution timed out ({seconds:.6} sec), terminating"),
+                );
+            }
+            late.push(child.pid);
+        } else if slow > 0 && age >= Duration::from_secs(slow) && !child.slow_told {
+            child.slow_told = true;
+            slow_count += 1;
+            error::write(
+                Level::Warning,
+                format_args!("{what} executing too slow ({seconds:.6} sec), logging"),
+            );
+            if let Some(log) = &slowlog {
+                tell(log, &settings.name, child, age);
+            }
+        }
+    }
+    state.counts.slow += slow_count;
+    late
+}
+
+/// As php-fpm names a request in its log.
+fn describe(pool: &str, child: &Child) -> String {
+    let facts = &child.facts;
+    let (script, method) = (
+        String::from_utf8_lossy(&facts.script_filename),
+        String::from_utf8_lossy(&facts.method),
+    );
+    format!(
+        "[pool {pool}] child {}, script '{script}' (request: \"{method} {}\")",
+        child.pid,
+        url(child)
+    )
+}
+
+fn url(child: &Child) -> String {
+    let name = String::from_utf8_lossy(&child.facts.script_name);
+    match child.facts.query.is_empty() {
+        true => name.into_owned(),
+        false => format!("{name}?{}", String::from_utf8_lossy(&child.facts.query)),
+    }
+}
+
+/// An entry of the slow log. Where php-fpm has the calls of the script, which it can read because it is the same program,
+/// stands what is known here.
+fn tell(log: &LogFile, pool: &str, child: &Child, age: Duration) {
+    let seconds = crate::log::files::now();
+    let mut time = String::new();
+    let _ = write_time(seconds as i64, Some("%d-%b-%Y %H:%M:%S"), &mut time);
+    let control = |letter: char| letter.is_control();
+    let script = String::from_utf8_lossy(&child.facts.script_filename).replace(control, "?");
+    let request = url(child).replace(control, "?");
+    let entry = format!(
+        "\n[{time}]  [pool {pool}] pid {}\nscript_filename = {script}\nrequest = {} {request}\nrunning = {:.3} sec\n(no backtrace: it cannot be read from outside of PHP)\n",
+        child.pid,
+        String::from_utf8_lossy(&child.facts.method),
+        age.as_secs_f64()
+    );
+    if let Err(reason) = log.write(entry.as_bytes(), seconds) {
+        error::write(Level::Alert, format_args!("{reason}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::settings::{Pm, Reading};
+
+    #[test]
+    fn looks_are_a_third_of_the_shortest_limit_apart() {
+        for (terminate, slow, expected) in [
+            ("0", "0", 1000),
+            ("1", "0", 333),
+            ("60", "2", 666),
+            ("60", "0", 1000),
+        ] {
+            let mut reading = Reading::new("www");
+            reading
+                .entry("request_terminate_timeout", terminate)
+                .unwrap();
+            reading.entry("request_slowlog_timeout", slow).unwrap();
+            reading.entry("slowlog", "/dev/null").unwrap();
+            let settings = reading.finish(Some(Pm::Auto)).unwrap();
+            assert_eq!(heartbeat(&settings).as_millis(), expected);
+        }
+    }
+}
