@@ -4,8 +4,8 @@ mod children;
 
 use crate::config::{self, Config, InForce, Paths};
 use crate::log;
-use crate::precompress;
 use crate::pool;
+use crate::precompress;
 use crate::process::{
     ChildEvent, Diagnostic, ErrorLog, ErrorTarget, Level, ListenSpec, Loaded, Notifier, Plan,
     Program, Resources, Service, Spawn,

@@ -141,6 +141,18 @@ impl Params<'_> {
     }
 }
 
+/// The parameters of a request as `begin` and `Params::end` have written it.
+pub fn params_of(request: &[u8]) -> &[u8] {
+    let record = request.get(2 * HEAD_LEN..).unwrap_or_default();
+    match record {
+        [_, _, _, _, high, low, _, _, content @ ..] => {
+            let length = usize::from(u16::from_be_bytes([*high, *low]));
+            content.get(..length).unwrap_or_default()
+        }
+        _ => &[],
+    }
+}
+
 /// Appends one name-value pair in its coded form.
 pub fn pair(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     length(out, name.len());

@@ -72,6 +72,7 @@ fn a_request_is_written_as_nginx_writes_it() {
     params.end().unwrap();
     stdin(&mut out, b"body");
     out.extend_from_slice(&STDIN_END);
+    assert_eq!(Pairs::new(params_of(&out[6..])).count(), 3);
     let begin = b"before\x01\x01\0\x01\0\x08\0\0\0\x01\x01\0\0\0\0\0";
     assert_eq!(&out[..begin.len()], begin);
     let params = &out[begin.len()..];
