@@ -1,94 +1,46 @@
 //! The thread that looks after all pools: it has children started and ended, decides how many there are, and watches what
 //! takes too long. Requests do not wait for it; they only tell it.
 
+use super::abandoned::Abandoned;
 use super::auto::Machine;
 use super::child::{Child, ChildId, Doing};
 use super::output::Output;
 use super::scaling::{Decision, Scaler};
 use super::state::Dismissed;
+use super::way::{Message, Way};
 use super::{Event, Nursery, Pool, machine, overdue};
 use crate::log::error::{self, Level};
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// What the keeper is told.
-#[derive(Debug)]
-pub enum Message {
-    /// A pool that is new here, or has other settings or a successor of its children to start.
-    Begin(Arc<Pool>),
-    /// A request waits.
-    Waits(Arc<Pool>),
-    /// A request was given up.
-    Abandoned {
-        pool: Arc<Pool>,
-        child: ChildId,
-        /// What the child still says is to be read.
-        drain: bool,
-    },
-    Dismissed(Box<Dismissed>),
-    Event(Event),
-    Stop,
-}
-
-/// The way to the keeper, from any thread.
-#[derive(Debug)]
-pub struct Way {
-    messages: Mutex<Sender<Message>>,
-    wake: UnixStream,
-    /// A wake-up is under way already.
-    woken: Arc<AtomicBool>,
-}
-
-impl Way {
-    pub fn tell(&self, message: Message) {
-        let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
-        // Either fails only when the keeper has ended, and the process with it.
-        let _ended = messages.send(message);
-        drop(messages);
-        if !self.woken.swap(true, Ordering::AcqRel) {
-            let _full = (&self.wake).write(&[0]);
-        }
-    }
-}
-
 /// php-fpm's upkeep is due each second.
-const TICK: Duration = Duration::from_secs(1);
+pub const TICK: Duration = Duration::from_secs(1);
 /// While requests wait, `pm auto` looks so often.
 const WATCHFUL_TICK: Duration = Duration::from_millis(50);
 /// What ends slowly is killed after so long.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
-/// How long a child may take to notice that its request was given up, unless it has more time for a request anyway.
-const ABANDONED_MAX: Duration = Duration::from_secs(60);
-
-struct Kept {
+pub struct Kept {
     pool: Arc<Pool>,
     next_tick: Instant,
 }
 
-struct Abandoned {
+pub struct Living {
     pool: Arc<Pool>,
-    child: ChildId,
-    connection: Arc<OwnedFd>,
-    drain: bool,
-    until: Instant,
-}
-
-struct Living {
-    pool: Arc<Pool>,
-    child: ChildId,
+    pub child: ChildId,
     started: Instant,
     output: Option<Output>,
     /// It was told to end, and is killed then.
-    killed_at: Option<Instant>,
+    pub killed_at: Option<Instant>,
 }
 
-struct Keeper {
+/// The thread's own.
+pub struct Keeper {
     nursery: Box<dyn Nursery>,
     messages: Receiver<Message>,
     woken: UnixStream,
@@ -97,8 +49,8 @@ struct Keeper {
     /// Children that were asked for, with the epoch of their pool then.
     tickets: HashMap<ChildId, (Arc<Pool>, u64)>,
     next_ticket: ChildId,
-    living: HashMap<i32, Living>,
-    abandoned: Vec<Abandoned>,
+    pub living: HashMap<i32, Living>,
+    pub abandoned: Vec<Abandoned>,
     machine: machine::Watch,
 }
 
@@ -127,11 +79,7 @@ pub fn start(nursery: Box<dyn Nursery>) -> std::io::Result<Arc<Way>> {
             let _vital = crate::log::panic::Vital;
             while keeper.turn() {}
         })?;
-    Ok(Arc::new(Way {
-        messages: Mutex::new(sender),
-        wake,
-        woken: is_woken,
-    }))
+    Ok(Arc::new(Way::new(sender, wake, is_woken)))
 }
 
 impl Keeper {
@@ -166,10 +114,7 @@ impl Keeper {
         let mut watches = vec![read(self.woken.as_fd())];
         let outputs = self.living.values().filter_map(|one| one.output.as_ref());
         watches.extend(outputs.map(|output| read(output.as_fd())));
-        watches.extend(self.abandoned.iter().map(|one| sys::io::Watch {
-            read: one.drain,
-            ..read(one.connection.as_fd())
-        }));
+        watches.extend(self.abandoned_watches());
         let kills = self.living.values().filter_map(|one| one.killed_at);
         let ticks = self.pools.iter().map(|kept| kept.next_tick);
         let until = self.abandoned.iter().map(|one| one.until);
@@ -395,7 +340,7 @@ impl Keeper {
     }
 
     /// Decides about children for requests that wait.
-    fn serve_waiting(&mut self, pool: &Arc<Pool>) {
+    pub fn serve_waiting(&mut self, pool: &Arc<Pool>) {
         let now = Instant::now();
         let machine = self.machine.look(now);
         let since = self.machine.since_start(now);
@@ -448,7 +393,7 @@ impl Keeper {
     }
 
     /// Tells a child to end; its connections close with it.
-    fn farewell(&mut self, dismissed: Dismissed) {
+    pub fn farewell(&mut self, dismissed: Dismissed) {
         let now = Instant::now();
         let Dismissed { pid, child } = dismissed;
         drop(child);
@@ -458,72 +403,12 @@ impl Keeper {
         }
     }
 
-    fn kill_late(&mut self, now: Instant) {
+    pub fn kill_late(&mut self, now: Instant) {
         for (pid, living) in &mut self.living {
             if living.killed_at.is_some_and(|at| at <= now) {
                 living.killed_at = Some(now + FAREWELL_MAX);
                 self.nursery.signal(*pid, true);
             }
-        }
-    }
-
-    fn abandon(&mut self, pool: Arc<Pool>, child: ChildId, drain: bool) {
-        let now = Instant::now();
-        let connection = {
-            let mut state = pool.state();
-            let own = state.defined.settings.request_terminate_timeout;
-            let Some(one) = state.children.get_mut(&child) else {
-                return;
-            };
-            one.doing = Doing::Abandoned;
-            (Arc::clone(&one.connection), own)
-        };
-        let (connection, terminate) = connection;
-        // With a limit of its own it is killed by that.
-        let limit = if terminate > 0 {
-            Duration::from_secs(terminate) + TICK
-        } else {
-            ABANDONED_MAX
-        };
-        self.abandoned.push(Abandoned {
-            pool,
-            child,
-            connection,
-            drain,
-            until: now + limit,
-        });
-    }
-
-    /// Children that have closed the connection of a request that was given up are free again.
-    fn look_at_abandoned(&mut self, now: Instant) {
-        let all = std::mem::take(&mut self.abandoned);
-        for one in all {
-            let closed = match one.drain {
-                true => is_drained(&one.connection),
-                false => is_broken(&one.connection),
-            };
-            if !closed && one.until > now {
-                self.abandoned.push(one);
-                continue;
-            }
-            let Abandoned { pool, child, .. } = one;
-            let mut state = pool.state();
-            if closed && state.reconnect(child) && is_open(&state, child) {
-                state.release(&pool, child, now);
-                continue;
-            }
-            let dismissed = state.dismiss(child);
-            drop(state);
-            if let Some(dismissed) = dismissed {
-                self.farewell(dismissed);
-                if !closed
-                    && let Some(living) = self.living.values_mut().find(|one| one.child == child)
-                {
-                    living.killed_at = Some(now);
-                }
-                self.kill_late(now);
-            }
-            self.serve_waiting(&pool);
         }
     }
 
@@ -610,37 +495,4 @@ impl Keeper {
         machine.child_memory = state.child_memory;
         machine
     }
-}
-
-/// Whether the other side has closed after what it said, which is dropped.
-fn is_drained(connection: &Arc<OwnedFd>) -> bool {
-    let mut buffer = [0; 16 << 10];
-    for _ in 0..DRAIN_READS {
-        match sys::io::receive(connection, &mut buffer) {
-            Ok(0) => return true,
-            Ok(_) => {}
-            Err(error) => return error.kind() != std::io::ErrorKind::WouldBlock,
-        }
-    }
-    false
-}
-
-/// Others get their turn between so many reads.
-const DRAIN_READS: usize = 16;
-
-/// Whether the other side has closed, or has ended before it took up the connection.
-fn is_broken(connection: &Arc<OwnedFd>) -> bool {
-    let watch = sys::io::Watch {
-        descriptor: connection.as_fd(),
-        read: false,
-        write: false,
-    };
-    let ready = sys::io::wait(&[watch], Some(Duration::ZERO));
-    ready.is_ok_and(|ready| ready.first().is_some_and(|ready| ready.read))
-}
-
-/// The spare connection of a process that has ended is broken.
-fn is_open(state: &super::state::State, child: ChildId) -> bool {
-    let connection = state.children.get(&child).map(|child| &child.connection);
-    connection.is_some_and(|connection| !is_broken(connection))
 }

@@ -12,6 +12,7 @@ mod facts; // what is kept of a request
 mod lease; // a child for a request, or a place in the queue
 mod state; // children, queue and counts under one lock
 // Looked after:
+mod abandoned; // requests that were given up
 mod auto; // `pm auto`
 mod child; // one child
 mod keeper; // the thread that looks after all pools
@@ -19,20 +20,21 @@ mod machine; // processors and memory
 mod output; // catch_workers_output
 mod overdue; // limits of time
 mod scaling; // how many children
+mod way; // what the thread is told
 // Told:
 mod access_log; // php-fpm's format language
 mod status; // the status page
 
-pub use keeper::Way;
 pub use lease::Lease;
 pub use settings::{Listen, Pm, Process, Settings};
+pub use way::Way;
 
 use crate::log::files::LogFile;
-use keeper::Message;
 use state::State;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use way::Message;
 
 /// The number of a pool within its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

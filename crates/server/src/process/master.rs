@@ -9,7 +9,7 @@ use super::channel::{Channel, Incoming};
 use super::journal::{Journal, Level};
 use super::log_files;
 use super::messages::{Parcel, Report};
-use super::nursery::{self, Nursery};
+use super::nursery::Nursery;
 use super::pid_file;
 use super::plan::Plan;
 use super::program::Program;
@@ -88,7 +88,7 @@ pub struct Master<'a, P: Program> {
     pub(super) workers: Vec<Worker>,
     pub(super) respawn: Respawn,
     pub(super) upgrade: Upgrade,
-    nursery: Nursery,
+    pub(super) nursery: Nursery,
     phase: Phase,
 }
 
@@ -430,19 +430,7 @@ impl<'a, P: Program> Master<'a, P> {
             }
             Report::Reloaded => self.worker_has_reloaded(pid),
             Report::Refused(reason) => self.worker_has_refused(pid, &reason),
-            Report::Child(request) => {
-                let next = self
-                    .pending
-                    .as_ref()
-                    .map(|pending| &pending.generation.plan);
-                let plans = (&self.current.plan, next);
-                let worker = self.workers.iter_mut().find(|worker| worker.pid == pid);
-                if let Some(worker) = worker {
-                    let channel = &mut worker.channel;
-                    self.nursery
-                        .handle(request, pid, channel, plans, &self.journal);
-                }
-            }
+            Report::Child(request) => self.handle_child_request(pid, request),
             Report::Drained => {
                 self.journal.notice(format_args!(
                     "former configuration of worker process {pid} exited with code 0"
@@ -475,11 +463,7 @@ impl<'a, P: Program> Master<'a, P> {
             self.new_binary_ended();
             return;
         }
-        if let Some(owner) = self.nursery.bury(pid) {
-            let owner = self.workers.iter_mut().find(|worker| worker.pid == owner);
-            if let Some(worker) = owner {
-                nursery::tell(&mut worker.channel, pid, end);
-            }
+        if self.bury_child(pid, end) {
             return;
         }
         let Some(index) = self.workers.iter().position(|worker| worker.pid == pid) else {

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use super::channel::Channel;
 use super::children::{self, ChildRequest};
 use super::journal::Journal;
+use super::master::Master;
 use super::messages::Parcel;
 use super::plan::Plan;
+use super::program::Program;
 use sys::process::{End, Pid};
 use sys::signal::Signal;
 
@@ -106,8 +108,28 @@ fn kill(pid: Pid, signal: Signal, journal: &Journal) {
     }
 }
 
-/// The news for its worker that a child has ended.
-pub fn tell(channel: &mut Channel, child: Pid, end: End) {
-    // As above.
-    let _broken = channel.send(&Parcel::child_ended(child, end));
+impl<P: Program> Master<'_, P> {
+    pub(super) fn handle_child_request(&mut self, worker: Pid, request: ChildRequest) {
+        let pending = self.pending.as_ref();
+        let next = pending.map(|pending| &pending.generation.plan);
+        let plans = (&self.current.plan, next);
+        let asking = self.workers.iter_mut().find(|one| one.pid == worker);
+        if let Some(asking) = asking {
+            let (channel, journal) = (&mut asking.channel, &self.journal);
+            self.nursery
+                .handle(request, worker, channel, plans, journal);
+        }
+    }
+
+    /// Tells its worker that a child has ended; false for a process that is no child.
+    pub(super) fn bury_child(&mut self, child: Pid, end: End) -> bool {
+        let Some(owner) = self.nursery.bury(child) else {
+            return false;
+        };
+        if let Some(worker) = self.workers.iter_mut().find(|one| one.pid == owner) {
+            // As above.
+            let _broken = worker.channel.send(&Parcel::child_ended(child, end));
+        }
+        true
+    }
 }
