@@ -196,6 +196,133 @@ fn ab_s_report_is_ab_s() {
     }
 }
 
+/// A reply whose body is the request's line and, where there is one, its body's last line.
+fn scenario_site(directory: &Directory, port: u16) -> Server {
+    let path = directory.path().display();
+    let configuration = format!(
+        "daemon off;\npid {path}/pid;\nerror_log {path}/error.log;\nevents {{ }}\nhttp {{\n\
+         log_format l '$request_method $request_uri $http_cookie $status';\naccess_log {path}/access.log l;\n\
+         server {{ listen 127.0.0.1:{port};\n\
+         location = /login {{ add_header Set-Cookie sid=s$arg_user; return 200 'token=\"t$arg_user\"'; }}\n\
+         location /item/ {{ return 200 $uri; }}\nlocation = /bad {{ return 500; }}\n\
+         location / {{ return 200 x; }}\n}}\n}}\n"
+    );
+    fs::write(directory.path().join("nginx.conf"), configuration).unwrap();
+    let program = Program::gannet(Some(env!("CARGO_BIN_EXE_gannet"))).unwrap();
+    Server::start(&program, directory.path()).unwrap()
+}
+
+/// How often each line stands in the access log.
+fn log_counts(directory: &Directory) -> Vec<(usize, String)> {
+    let log = fs::read_to_string(directory.path().join("access.log")).unwrap();
+    let mut lines: Vec<&str> = log.lines().collect();
+    lines.sort();
+    lines
+        .chunk_by(|a, b| a == b)
+        .map(|same| (same.len(), same[0].to_owned()))
+        .collect()
+}
+
+#[test]
+fn a_scenario_carries_values_from_response_to_request() {
+    let (directory, lease) = (Directory::create(), ports::lease());
+    let mut server = scenario_site(&directory, lease.port);
+    let file = directory.path().join("s.toml");
+    fs::write(
+        &file,
+        r#"
+values = { user = ["a", "b"] }
+[[start]]
+get = "/login?user={user}"
+take = { token = 'token="(.*?)"' }
+take_head = { sid = '^set-cookie: (sid=\w+)' }
+[[task]]
+[[task.step]]
+get = "/item/{token}"
+headers = { Cookie = "{sid}" }
+contains = "^/item/t[ab]$"
+[[task.step]]
+get = "/bad"
+[[task.step]]
+get = "/never"
+"#,
+    )
+    .unwrap();
+    let file = file.display().to_string();
+    let url = format!("http://127.0.0.1:{}/", lease.port);
+    let output = load(&[
+        "--scenario",
+        &file,
+        &url,
+        "-c",
+        "4",
+        "-n",
+        "24",
+        "--require",
+        "errors[/item/{token}]<=0",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", out(&output));
+    server.stop();
+    let counts = log_counts(&directory);
+    let sum: usize = counts.iter().map(|(count, _)| count).sum();
+    assert_eq!(sum, 24);
+    let lines: Vec<&str> = counts.iter().map(|(_, line)| line.as_str()).collect();
+    assert_eq!(
+        lines,
+        [
+            "GET /bad - 500",
+            "GET /item/ta sid=sa 200",
+            "GET /item/tb sid=sb 200",
+            "GET /login?user=a - 200",
+            "GET /login?user=b - 200",
+        ]
+    );
+    assert_eq!((counts[3].0, counts[4].0), (2, 2));
+}
+
+#[test]
+fn lists_and_logs_are_sent_as_they_stand() {
+    let (directory, lease) = (Directory::create(), ports::lease());
+    let mut server = scenario_site(&directory, lease.port);
+    let url = format!("http://127.0.0.1:{}/", lease.port);
+    let list = directory.path().join("list");
+    fs::write(&list, "# paths\n/one\n\n/two?x\n").unwrap();
+    let line = |second: u32, request: &str| {
+        format!(
+            "1.2.3.4 - - [10/Oct/2020:13:55:{second} +0000] \"{request} HTTP/1.1\" 200 5 \"-\" \"-\"\n"
+        )
+    };
+    let log = directory.path().join("old.log");
+    let lines = [
+        line(10, "GET /r1"),
+        line(10, "POST /r2"),
+        "nonsense\n".to_owned(),
+        line(12, "HEAD /r3?a=b"),
+        line(13, "GET /r1"),
+    ];
+    fs::write(&log, lines.concat()).unwrap();
+    let (list, log) = (list.display().to_string(), log.display().to_string());
+    for arguments in [
+        vec!["--list", &list, "--in-turn", "-n", "10", &url],
+        vec!["--replay", &log, &url],
+        vec!["--replay", &log, "--speed", "10", &url],
+    ] {
+        let output = load(&arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+    }
+    server.stop();
+    let expected = [
+        (5, "GET /one - 200"),
+        (4, "GET /r1 - 200"),
+        (5, "GET /two?x - 200"),
+        (2, "HEAD /r3?a=b - 200"),
+    ];
+    assert_eq!(
+        log_counts(&directory),
+        expected.map(|(count, line)| (count, line.to_owned()))
+    );
+}
+
 #[test]
 fn bad_input_gets_one_line() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -23,6 +23,8 @@ mod arguments;
 mod planning;
 /// The live view.
 mod progress;
+/// Where requests come from.
+mod sources;
 
 /// The requirements do not hold.
 const NOT_HELD: u8 = 1;
@@ -61,7 +63,10 @@ fn refused(error: &clap::Error) -> u8 {
 }
 
 fn carry_out(arguments: &Arguments) -> Result<u8, String> {
-    let mut plan = planning::plan(arguments)?;
+    let (mut plan, remark) = planning::plan(arguments)?;
+    if let Some(remark) = remark {
+        complain(&remark);
+    }
     reach(&mut plan)?;
     let report = measure(plan, arguments.quiet)?;
     print(&shown(&report, arguments.format));

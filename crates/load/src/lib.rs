@@ -1,5 +1,7 @@
 //! The load tester: sends the requests of a plan, measures them, reports. The modules stand in the order of a run.
 
+/// The parts of a plan while it is put together.
+mod assembly;
 /// A user's connections.
 mod client;
 /// `gannet load`: arguments and what they mean.
@@ -18,6 +20,8 @@ mod pacer;
 pub mod plan;
 /// What is noted of a request.
 pub mod record;
+/// Access logs.
+mod replay;
 /// What a run came to.
 pub mod report;
 /// A request and its bytes.
@@ -26,6 +30,8 @@ pub mod request;
 pub mod require;
 /// Responses, piece by piece.
 mod response;
+/// Scenario files.
+mod scenario;
 /// The run over time.
 pub mod series;
 /// URLs.

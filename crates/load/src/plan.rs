@@ -17,6 +17,10 @@ pub const LABELS_MAX: usize = 200;
 pub struct Plan {
     pub endpoints: Vec<Endpoint>,
     pub tasks: Vec<Task>,
+    /// What each user does once, before the first task.
+    pub start: Vec<Step>,
+    /// Values that users begin with.
+    pub given: Vec<Given>,
     pub order: Order,
     /// The names of the report's rows; steps hold their numbers.
     pub labels: Vec<String>,
@@ -59,12 +63,12 @@ pub struct Stage {
     pub to: f64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// By weight, at random.
     Weighted,
-    /// One after the other over all users, from the start again after the last.
-    InTurn,
+    /// The numbers of tasks, one after the other over all users, from the start again after the last.
+    InTurn(Vec<u32>),
 }
 
 /// A pause of a length chosen evenly between two.
@@ -122,6 +126,13 @@ pub struct Take {
     pub from_head: bool,
 }
 
+/// Values that users begin with: the first user with the first, and so on, from the start again after the last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    pub value: usize,
+    pub lines: Vec<Vec<u8>>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientOptions {
     /// A connection for each request instead of one for each user.
@@ -154,13 +165,15 @@ impl Step {
 }
 
 impl Plan {
-    /// The length of the stages, if they are what ends the run.
-    pub fn staged(&self) -> Option<Duration> {
-        let stages = match &self.pace {
-            Pace::Closed(stages) | Pace::Open(stages) => stages,
-            Pace::Recorded(_) => return None,
-        };
-        (!stages.is_empty()).then(|| stages.iter().map(|stage| stage.duration).sum())
+    /// All steps, in the order of the plan.
+    pub fn steps(&self) -> impl Iterator<Item = &Step> {
+        let tasks = self.tasks.iter().flat_map(|task| &task.steps);
+        self.start.iter().chain(tasks)
+    }
+
+    pub fn steps_mut(&mut self) -> impl Iterator<Item = &mut Step> {
+        let tasks = self.tasks.iter_mut().flat_map(|task| &mut task.steps);
+        self.start.iter_mut().chain(tasks)
     }
 
     /// How long the run is meant to last, if its time is known beforehand.

@@ -145,7 +145,7 @@ impl Report {
 
     /// The method of the requests in a row; the first, if there are several.
     pub fn method(&self, label: usize) -> &str {
-        let steps = self.plan.tasks.iter().flat_map(|task| &task.steps);
+        let steps = self.plan.steps();
         steps
             .filter(|step| step.label == label)
             .map(|step| step.request.method.as_str())
@@ -208,6 +208,8 @@ pub mod testing {
         let plan = Plan {
             endpoints: vec![Target::parse("http://localhost:8080/a").unwrap().endpoint],
             tasks: Vec::new(),
+            start: Vec::new(),
+            given: Vec::new(),
             order: Order::Weighted,
             labels: vec!["a".into(), "b".into()],
             values: 0,

@@ -115,6 +115,11 @@ pub fn unknown<'a>(text: &'a str, names: &Names) -> Option<&'a str> {
         .find(|name| names.find(name).is_none())
 }
 
+/// Whether a value has a place in the text.
+pub fn has_place(text: &str, names: &Names) -> bool {
+    !Template::parse(text, names).is_fixed()
+}
+
 /// The word of `{word}` at the start of the text.
 fn word(text: &str) -> Option<&str> {
     let (name, _) = text.strip_prefix('{')?.split_once('}')?;

@@ -61,6 +61,14 @@ pub fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Reads a factor: `1`, `0.5`, `10x`.
+pub fn factor(text: &str) -> Result<f64, String> {
+    match text.strip_suffix('x').unwrap_or(text).parse::<f64>() {
+        Ok(factor) if (1e-3..=1e6).contains(&factor) => Ok(factor),
+        _ => Err(format!("\"{text}\" is no factor such as 1, 0.5 or 10x")),
+    }
+}
+
 /// A time for people: three significant digits and the unit that suits.
 pub fn show(time: Duration) -> String {
     let ns = time.as_nanos() as f64;

@@ -204,6 +204,8 @@ struct User {
     client: Client,
     random: fastrand::Rng,
     values: Vec<Vec<u8>>,
+    /// Did what comes before the first task.
+    started: bool,
     /// Rings when the user's request is due.
     due: Rc<Notify>,
     at_work: bool,
@@ -220,11 +222,19 @@ struct Turn {
 impl User {
     fn new(thread: Rc<Thread>, number: usize, scratch: Scratch) -> User {
         let plan = &thread.run.plan;
+        let mut values = vec![Vec::new(); plan.values];
+        for given in &plan.given {
+            let line = given.lines.get(number % given.lines.len().max(1));
+            if let (Some(slot), Some(line)) = (values.get_mut(given.value), line) {
+                slot.clone_from(line);
+            }
+        }
         User {
             number,
             client: Client::new(plan.endpoints.len(), &plan.client, scratch),
             random: fastrand::Rng::with_seed(plan.seed.wrapping_add(number as u64)),
-            values: vec![Vec::new(); plan.values],
+            values,
+            started: false,
             due: Rc::new(Notify::new()),
             at_work: false,
             thread,
@@ -283,9 +293,12 @@ impl User {
                 self.wait_until_due(due, task).await
             }
             Pace::Recorded(times) => {
-                let number = run.next_arrival();
-                let task = usize::try_from(number).ok()?;
-                let due = *times.get(task)?;
+                let number = usize::try_from(run.next_arrival()).ok()?;
+                let due = *times.get(number)?;
+                let task = match &run.plan.order {
+                    Order::InTurn(sequence) => *sequence.get(number)? as usize,
+                    Order::Weighted => self.choose(),
+                };
                 self.wait_until_due(due, task).await
             }
         }
@@ -329,12 +342,14 @@ impl User {
 
     fn choose(&mut self) -> usize {
         let run = &self.thread.run;
-        let tasks = run.plan.tasks.len();
-        if tasks <= 1 {
+        if run.plan.tasks.len() <= 1 {
             return 0;
         }
-        match run.plan.order {
-            Order::InTurn => run.next_in_turn(tasks),
+        match &run.plan.order {
+            Order::InTurn(sequence) => {
+                let turn = run.next_in_turn(sequence.len());
+                sequence.get(turn).map_or(0, |task| *task as usize)
+            }
             Order::Weighted => {
                 let weights = &self.thread.weights;
                 let chosen = self
@@ -352,7 +367,25 @@ impl User {
             return false;
         };
         let (mut begin, mut now) = (turn.begin, turn.now);
-        for (index, step) in task.steps.iter().enumerate() {
+        if !self.started && !run.plan.start.is_empty() {
+            self.started = true;
+            if !self.steps(&run, &run.plan.start, begin, now).await {
+                return false;
+            }
+            now = Instant::now();
+            begin = now;
+        }
+        self.steps(&run, &task.steps, begin, now).await
+    }
+
+    async fn steps(
+        &mut self,
+        run: &Run,
+        steps: &[Step],
+        mut begin: Instant,
+        mut now: Instant,
+    ) -> bool {
+        for (index, step) in steps.iter().enumerate() {
             if index > 0 {
                 now = Instant::now();
                 begin = now;
@@ -363,7 +396,7 @@ impl User {
             if !run.take_ticket() {
                 return false;
             }
-            let failure = self.request(&run, step, begin, now).await;
+            let failure = self.request(run, step, begin, now).await;
             if let Some(failure) = failure {
                 let refused = matches!(failure, Failure::Connect(_) | Failure::Tls(_));
                 return !refused || self.thread.pause(FAILURE_PAUSE).await;

@@ -39,6 +39,8 @@ fn plan(port: u16, users: usize, pace: Pace) -> Plan {
             weight: 1,
             steps: vec![step],
         }],
+        start: Vec::new(),
+        given: Vec::new(),
         order: Order::Weighted,
         labels: vec!["/".into()],
         values: 0,

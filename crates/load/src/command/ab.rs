@@ -151,10 +151,10 @@ fn plan(arguments: &AbArguments) -> Result<Plan, String> {
         let text = error.to_string();
         text.lines().next().unwrap_or_default().to_owned()
     })?;
-    let mut plan = planning::plan(&parsed)?;
+    let (mut plan, _) = planning::plan(&parsed)?;
     plan.same_length = !arguments.variable_length;
     plan.client.new_connection = !arguments.keep_alive;
-    for step in plan.tasks.iter_mut().flat_map(|task| &mut task.steps) {
+    for step in plan.steps_mut() {
         let request = &mut step.request;
         request.http10 = true;
         if arguments.keep_alive {

@@ -12,6 +12,21 @@ pub struct Arguments {
     /// What to ask for; `3:URL` weighs three times as much as the others
     #[arg(value_name = "URL")]
     pub urls: Vec<String>,
+    /// A file of URLs, one a line, chosen at random by their weights; paths belong to the URL given beside it
+    #[arg(long, value_name = "FILE")]
+    pub list: Option<PathBuf>,
+    /// Take URLs one after the other instead of at random
+    #[arg(long)]
+    pub in_turn: bool,
+    /// Send the GET and HEAD requests of an access log again, in their order, to the server of the URL
+    #[arg(long, value_name = "FILE")]
+    pub replay: Option<PathBuf>,
+    /// With --replay: keep to the times of the log, so many times as fast; else as fast as the users are
+    #[arg(long, value_name = "FACTOR", value_parser = units::factor)]
+    pub speed: Option<f64>,
+    /// What users do, from a file: weighted tasks of several steps, values from responses, checks (docs/load.md)
+    #[arg(long, value_name = "FILE")]
+    pub scenario: Option<PathBuf>,
 
     /// Users, each with a connection of its own and one request at a time; with --rate, connections at most
     #[arg(

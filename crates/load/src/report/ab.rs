@@ -91,12 +91,7 @@ fn counts(report: &Report, out: &mut String) {
         "Total transferred",
         format!("{} bytes", total.received_bytes),
     );
-    let has_body = report
-        .plan
-        .tasks
-        .iter()
-        .flat_map(|task| &task.steps)
-        .any(|step| step.request.body.is_some());
+    let has_body = report.plan.steps().any(|step| step.request.body.is_some());
     if has_body {
         line(out, "Total body sent", total.sent_bytes.to_string());
     }
