@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use load::engine::{Control, Observer};
-use load::plan::{Checks, ClientOptions, Order, Pace, Stage, Step, Task, Think};
+use load::plan::{Checks, ClientOptions, Pace, Stage, Step, Task, Think};
 use load::request::Request;
 use load::series::Series;
 use load::target::Target;
@@ -132,13 +132,11 @@ fn plan(visit: &Visit) -> Result<load::Plan> {
     Ok(load::Plan {
         endpoints: vec![target],
         tasks,
-        order: Order::Weighted,
         labels: visit
             .kinds
             .iter()
             .map(|kind| kind.name.to_owned())
             .collect(),
-        values: 0,
         users: visit.users,
         threads: 1,
         pace: Pace::Closed(stages),
@@ -146,15 +144,13 @@ fn plan(visit: &Visit) -> Result<load::Plan> {
             from: visit.think.start,
             to: visit.think.end,
         }),
-        requests: None,
         duration: Some(visit.duration),
         client: ClientOptions {
             timeout: TIMEOUT,
             ..ClientOptions::default()
         },
-        same_length: false,
-        requirements: Vec::new(),
         seed: SEED,
+        ..load::Plan::default()
     })
 }
 

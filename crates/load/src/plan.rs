@@ -164,6 +164,31 @@ impl Step {
     }
 }
 
+impl Default for Plan {
+    /// One user and no task yet.
+    fn default() -> Plan {
+        Plan {
+            endpoints: Vec::new(),
+            tasks: Vec::new(),
+            start: Vec::new(),
+            given: Vec::new(),
+            order: Order::Weighted,
+            labels: Vec::new(),
+            values: 0,
+            users: 1,
+            threads: 1,
+            pace: Pace::Closed(Vec::new()),
+            think: None,
+            requests: None,
+            duration: None,
+            client: ClientOptions::default(),
+            same_length: false,
+            requirements: Vec::new(),
+            seed: 1,
+        }
+    }
+}
+
 impl Plan {
     /// All steps, in the order of the plan.
     pub fn steps(&self) -> impl Iterator<Item = &Step> {

@@ -199,7 +199,6 @@ pub mod testing {
     //! A report whose figures are known.
 
     use super::*;
-    use crate::plan::{ClientOptions, Order};
     use crate::record::{Interval, Sample};
     use crate::target::Target;
 
@@ -207,22 +206,10 @@ pub mod testing {
     pub fn report() -> Report {
         let plan = Plan {
             endpoints: vec![Target::parse("http://localhost:8080/a").unwrap().endpoint],
-            tasks: Vec::new(),
-            start: Vec::new(),
-            given: Vec::new(),
-            order: Order::Weighted,
             labels: vec!["a".into(), "b".into()],
-            values: 0,
             users: 10,
-            threads: 1,
-            pace: Pace::Closed(Vec::new()),
-            think: None,
             requests: Some(1000),
-            duration: None,
-            client: ClientOptions::default(),
-            same_length: false,
-            requirements: Vec::new(),
-            seed: 0,
+            ..Plan::default()
         };
         let mut tally = Tally::new(2);
         let mut series = Series::new(Duration::from_secs(1), 1);

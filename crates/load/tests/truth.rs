@@ -1,6 +1,6 @@
 //! The tester measures what is there: against a server whose delays are known.
 
-use load::plan::{Checks, ClientOptions, Order, Pace, Plan, Stage, Step, Task};
+use load::plan::{Checks, Pace, Plan, Stage, Step, Task};
 use load::request::Request;
 use load::target::Target;
 use load::template::Template;
@@ -39,21 +39,11 @@ fn plan(port: u16, users: usize, pace: Pace) -> Plan {
             weight: 1,
             steps: vec![step],
         }],
-        start: Vec::new(),
-        given: Vec::new(),
-        order: Order::Weighted,
         labels: vec!["/".into()],
-        values: 0,
         users,
         threads: 2,
         pace,
-        think: None,
-        requests: None,
-        duration: None,
-        client: ClientOptions::default(),
-        same_length: false,
-        requirements: Vec::new(),
-        seed: 1,
+        ..Plan::default()
     }
 }
 
