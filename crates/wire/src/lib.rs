@@ -1,6 +1,8 @@
 //! Gannet's protocols: bytes in, values out. Nothing here does I/O, blocks or asks the time.
 //! The modules stand in the order a request meets them.
 
+/// DNS: a question and its answer.
+pub mod dns;
 /// FastCGI: requests written, responses read.
 pub mod fastcgi;
 /// The values of header fields: dates, validators, ranges, codings, cookies.
