@@ -153,6 +153,9 @@ impl Doors {
 
 async fn serve(begin: Begin, mut commands: UnboundedReceiver<Command>) {
     let _vital = log::panic::Vital;
+    if begin.index == 0 {
+        begin.config.http.upstreams.watch();
+    }
     let generation = Generation {
         number: begin.number,
         config: begin.config,
@@ -178,6 +181,9 @@ async fn serve(begin: Begin, mut commands: UnboundedReceiver<Command>) {
                 in_force,
                 listeners,
             } => {
+                if doors.index == 0 {
+                    config.http.upstreams.watch();
+                }
                 doors.set(listeners);
                 state.replace(Rc::new(Generation {
                     number,

@@ -208,7 +208,9 @@ mod tests {
     }
 
     fn answer(kind: Kind, bytes: &[u8]) -> Option<Answer> {
-        Query::new(b"a.test", kind, 7).expect("a name").answer(bytes)
+        Query::new(b"a.test", kind, 7)
+            .expect("a name")
+            .answer(bytes)
     }
 
     #[test]
@@ -233,10 +235,14 @@ mod tests {
     fn addresses_are_those_of_the_name_at_the_end_of_aliases() {
         let bytes = response(Kind::A, 7, |all| {
             let (alias, other) = (name_of("b.test"), name_of("c.test"));
-            all.push((&name_of("a.test"), 60, Cname::new(&alias))).unwrap();
-            all.push((&alias, 30, A::from_octets(192, 0, 2, 1))).unwrap();
-            all.push((&other, 10, A::from_octets(192, 0, 2, 9))).unwrap();
-            all.push((&alias, 20, A::from_octets(192, 0, 2, 2))).unwrap();
+            all.push((&name_of("a.test"), 60, Cname::new(&alias)))
+                .unwrap();
+            all.push((&alias, 30, A::from_octets(192, 0, 2, 1)))
+                .unwrap();
+            all.push((&other, 10, A::from_octets(192, 0, 2, 9)))
+                .unwrap();
+            all.push((&alias, 20, A::from_octets(192, 0, 2, 2)))
+                .unwrap();
         });
         let records = ["192.0.2.1", "192.0.2.2"].map(|ip| {
             let ip = ip.parse().expect("an address");
@@ -253,7 +259,8 @@ mod tests {
     fn an_alias_alone_is_followed_by_who_asked() {
         let bytes = response(Kind::Aaaa, 7, |all| {
             let alias = name_of("b.test");
-            all.push((&name_of("a.test"), 60, Cname::new(&alias))).unwrap();
+            all.push((&name_of("a.test"), 60, Cname::new(&alias)))
+                .unwrap();
         });
         let expected = Answer::Alias("b.test".to_owned());
         assert_eq!(answer(Kind::Aaaa, &bytes), Some(expected));

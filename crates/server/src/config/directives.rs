@@ -43,6 +43,7 @@ pub const TABLES: &[&[Row<Set>]] = &[
     content::precompress_status::DIRECTIVES,
     precompress::directive::DIRECTIVES,
     upstream::directive::DIRECTIVES,
+    upstream::resolver::DIRECTIVES,
     upstream::settings::PROXY,
     upstream::settings::FASTCGI,
     upstream::proxy::DIRECTIVES,

@@ -124,7 +124,7 @@ impl Resolver {
             };
             outer.static_files.root = crate::content::static_files::Root::built_in(build.paths);
             let mut settings = frame.location.resolve(&outer);
-            self.upstreams = build.http.upstreams.resolve()?;
+            self.upstreams = build.http.upstreams.resolve(&settings.resolver)?;
             let is_silent = |child: &Child| match child {
                 Child::Server(server) => server.location.access_log.logs.0.is_none(),
                 _ => false,

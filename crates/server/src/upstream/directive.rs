@@ -112,7 +112,8 @@ fn upstream(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     let written = Written::named(&directive.args[0], &directive.position);
     let id = build.http.upstreams.add(written)?;
     build.http.upstream = Some(id);
-    build.nested(directive, UPSTREAM, LocationKind::None)?;
+    let frame = build.nested(directive, UPSTREAM, LocationKind::None)?;
+    build.http.upstreams.written(id).resolver = frame.location.resolver;
     match build.http.upstreams.written(id).servers.is_empty() {
         true => {
             // nginx has read the block's end by then.
@@ -143,7 +144,8 @@ fn invalid(word: &Word) -> Complaint {
 fn server(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     let method = current(build)?.method.as_ref();
     let standby = method.is_none_or(Method::takes_backup);
-    let (mut parameters, mut backup) = (Parameters::default(), false);
+    let (mut parameters, mut backup, mut resolve) = (Parameters::default(), false, false);
+    let mut service = None;
     for word in &directive.args[1..] {
         match &word[..] {
             b"backup" if !standby => {
@@ -154,23 +156,57 @@ fn server(build: &mut Build<'_>, directive: &Directive) -> Outcome {
             b"backup" => backup = true,
             b"down" => parameters.down = true,
             b"drain" => parameters.drain = true,
-            _ => parameter(&mut parameters, word).ok_or_else(|| invalid(word))?,
+            b"resolve" => resolve = true,
+            _ => match value(word, "service") {
+                Some(b"") => return Err("service is empty".into()),
+                Some(name) => service = Some(name),
+                None => parameter(&mut parameters, word).ok_or_else(|| invalid(word))?,
+            },
         }
     }
     let word = &directive.args[0];
     let complaint = |text: &str| format!("{text} in upstream \"{word}\"");
     let place = Place::parse(word, DEFAULT_PORT, Behind::Nothing).map_err(complaint)?;
-    let addresses = match &place.address {
-        Some(address) => vec![address.clone()],
-        None => resolve_host(&place.host, place.port).ok_or_else(|| complaint("host not found"))?,
+    if let Some(what) = service.and_then(|_| service_needs(&place, resolve)) {
+        return Err(format!("service upstream \"{word}\" {what}").into());
+    }
+    let (addresses, named) = match &place.address {
+        Some(address) => (vec![address.clone()], None),
+        None if resolve => (Vec::new(), Some(service_name(&place, service))),
+        None => {
+            let found = resolve_host(&place.host, place.port);
+            (found.ok_or_else(|| complaint("host not found"))?, None)
+        }
     };
     current(build)?.servers.push(WrittenServer {
         place,
         addresses,
+        service: named,
         parameters,
         backup,
     });
     Ok(())
+}
+
+/// What a `service` lacks.
+fn service_needs(place: &Place, resolve: bool) -> Option<&'static str> {
+    if !resolve {
+        return Some("requires \"resolve\" parameter");
+    }
+    if !place.no_port {
+        return Some("may not have port");
+    }
+    place.address.is_some().then_some("requires domain name")
+}
+
+/// The name that SRV records are asked for; empty without a service. A service without a dot is one of TCP.
+fn service_name(place: &Place, service: Option<&[u8]>) -> Bytes {
+    let host = &place.host[..];
+    Bytes::from(match service {
+        None => return Bytes::new(),
+        Some(name) if name.contains(&b'.') => [name, b".", host].concat(),
+        Some(name) => [b"_", name, b"._tcp.", host].concat(),
+    })
 }
 
 /// One `name=value` of a server.

@@ -3,6 +3,7 @@
 
 pub mod endpoint; // an address and its health
 pub mod peers; // the addresses of a moment
+pub mod watch; // names that are looked up at run time
 
 use super::balance::{Method, Walk};
 use crate::http::{Request, thread};
@@ -86,6 +87,8 @@ pub struct Group {
     pub explicit: bool,
     pub keepalive: Keepalive,
     pub method: Method,
+    /// Where names are looked up at run time.
+    pub watched: Option<watch::Watched>,
     peers: RwLock<Arc<Peers>>,
 }
 
@@ -112,6 +115,7 @@ impl Group {
             explicit: false,
             keepalive: Keepalive::default(),
             method,
+            watched: None,
             peers: RwLock::new(Arc::new(peers)),
         }
     }
@@ -130,6 +134,10 @@ impl Group {
 
     /// Takes over what a former configuration's group of the same name knows of the servers that both have.
     pub fn adopt(&self, former: &Group) {
+        if let (Some(own), Some(former)) = (&self.watched, &former.watched) {
+            own.adopt(former);
+            self.set_servers(&own.servers());
+        }
         let mut before: Vec<_> = former.peers().endpoints().map(Arc::clone).collect();
         let own = self.peers();
         let again = |endpoints: &[Arc<Endpoint>]| {

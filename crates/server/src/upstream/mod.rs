@@ -15,6 +15,7 @@ pub mod line; // a connection that carries an exchange
 pub mod proxy; // proxy_pass: what is asked by HTTP, and how the answer is changed
 pub mod receive; // reading the head of a response
 pub mod relay; // the way through all of it
+pub mod resolver; // names at run time
 pub mod response_head; // what becomes of the fields
 pub mod send; // sending a request
 pub mod settings; // what every protocol's relay is told

@@ -3,14 +3,18 @@
 
 use super::address::Place;
 use super::balance::Method;
-use super::group::{Group, GroupId, Keepalive, Server};
+use super::balance::random::random;
+use super::group::{Group, GroupId, Keepalive, Server, watch};
 use super::written::Written;
 use crate::config::build::Build;
 use crate::config::setting::Complaint;
 use crate::http::{Interrupt, Phase, Request};
 use crate::log::error::{Level, write_request};
 use conf::Directive;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
+use sys::address::SocketAddress;
 
 /// Where a location passes requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +58,11 @@ impl Groups {
         })
     }
 
+    /// Begins to look up the names that are to be looked up at run time. For one thread.
+    pub fn watch(&self) {
+        self.all.iter().for_each(watch::watch);
+    }
+
     /// Takes over what is known of the health of servers that a former configuration had, too.
     pub fn adopt(&self, former: &Groups) {
         for group in &self.all {
@@ -87,11 +96,7 @@ pub async fn find(request: &Request, place: &Place) -> Phase<Arc<Group>> {
     }
     let addresses = match &place.address {
         Some(address) => vec![address.clone()],
-        None => {
-            let message = format_args!("no resolver defined to resolve {host}");
-            write_request(request, Level::Error, message);
-            return Err(Interrupt::Status(502));
-        }
+        None => look_up(request, place).await?,
     };
     let server = Server {
         written: place.host.clone(),
@@ -107,4 +112,30 @@ pub async fn find(request: &Request, place: &Place) -> Phase<Arc<Group>> {
     );
     group.keepalive = Keepalive::NONE;
     Ok(Arc::new(group))
+}
+
+/// The addresses of a name, from a random one on; without any the response is 502.
+async fn look_up(request: &Request, place: &Place) -> Phase<Vec<SocketAddress>> {
+    let host = String::from_utf8_lossy(&place.host);
+    let settings = &request.location().settings.resolver;
+    let Some(resolver) = settings.resolver.clone() else {
+        let message = format_args!("no resolver defined to resolve {host}");
+        write_request(request, Level::Error, message);
+        return Err(Interrupt::Status(502));
+    };
+    let timeout = Duration::from_millis(settings.timeout_ms);
+    let found = resolver.addresses(&place.host, timeout).await;
+    let found = found.map_err(|failure| {
+        let message = format_args!("{host} could not be resolved ({failure})");
+        write_request(request, Level::Error, message);
+        Interrupt::Status(502)
+    })?;
+    let addresses = found.addresses();
+    let addresses = addresses.map(|ip| SocketAddress::Ip(SocketAddr::new(ip, place.port)));
+    let mut addresses: Vec<_> = addresses.collect();
+    if !addresses.is_empty() {
+        let first = random() % addresses.len() as u64;
+        addresses.rotate_left(first as usize);
+    }
+    Ok(addresses)
 }

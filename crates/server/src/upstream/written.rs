@@ -4,7 +4,9 @@
 use super::address::Place;
 use super::balance::Method;
 use super::group::endpoint::Parameters;
+use super::group::watch::{Line, Named, Watched};
 use super::group::{Group, GroupId, Keepalive, Server};
+use super::resolver;
 use super::target::Groups;
 use crate::config::setting::{Complaint, Setting};
 use bytes::Bytes;
@@ -19,8 +21,32 @@ pub struct WrittenServer {
     pub place: Place,
     /// Unless they are found at run time.
     pub addresses: Vec<SocketAddress>,
+    /// They are: the name of the service that is asked for, or nothing for the host's own addresses.
+    pub service: Option<Bytes>,
     pub parameters: Parameters,
     pub backup: bool,
+}
+
+impl WrittenServer {
+    fn line(&self) -> Line {
+        let (written, parameters) = (self.place.written.clone(), self.parameters.clone());
+        match &self.service {
+            None => Line::Known(Server {
+                written,
+                addresses: self.addresses.clone(),
+                parameters,
+                backup: self.backup,
+            }),
+            Some(service) => Line::Named(Named {
+                written,
+                host: self.place.host.clone(),
+                port: self.place.port,
+                service: service.clone(),
+                parameters,
+                backup: self.backup,
+            }),
+        }
+    }
 }
 
 /// `keepalive` and its kin, as far as they were written.
@@ -62,6 +88,7 @@ pub struct Written {
     pub method: Option<Method>,
     pub keepalive: RawKeepalive,
     pub zone: Option<Bytes>,
+    pub resolver: resolver::Raw,
 }
 
 impl Written {
@@ -79,6 +106,7 @@ impl Written {
             method: None,
             keepalive: RawKeepalive::default(),
             zone: None,
+            resolver: resolver::Raw::default(),
         }
     }
 
@@ -100,10 +128,10 @@ impl Written {
         Error::at(&self.position, format!("{message} in upstream \"{name}\""))
     }
 
-    fn resolve(self) -> Result<Group, Error> {
-        let servers = match self.explicit {
-            true => self.resolve_servers()?,
-            false => vec![self.resolve_address()?],
+    fn resolve(self, http: &resolver::Settings) -> Result<Group, Error> {
+        let (servers, watched) = match self.explicit {
+            true => self.resolve_servers(http)?,
+            false => (vec![self.resolve_address()?], None),
         };
         let mut group = Group::new(
             self.name,
@@ -111,23 +139,52 @@ impl Written {
             self.method.unwrap_or_default(),
             &servers,
         );
+        group.watched = watched;
         group.no_port = self.no_port;
         group.explicit = self.explicit;
         group.keepalive = self.keepalive.resolve();
         Ok(group)
     }
 
-    fn resolve_servers(&self) -> Result<Vec<Server>, Error> {
-        if self.servers.iter().all(|server| server.backup) {
+    /// The servers with addresses, and those that get theirs at run time.
+    fn resolve_servers(
+        &self,
+        http: &resolver::Settings,
+    ) -> Result<(Vec<Server>, Option<Watched>), Error> {
+        let settings = self.resolver.resolve(http);
+        let named = self.servers.iter().any(|server| server.service.is_some());
+        if named && self.zone.is_none() {
+            let name = String::from_utf8_lossy(&self.name);
+            return Err(Error::new(
+                format!(
+                    "resolving names at run time requires upstream \"{name}\" in {} to be in shared memory",
+                    self.position
+                ),
+                None,
+            ));
+        }
+        let watched = match (settings.resolver, named) {
+            (_, false) => None,
+            (None, true) => {
+                return Err(self.error("no resolver defined to resolve names at run time"));
+            }
+            (Some(resolver), true) => {
+                let lines = self.servers.iter().map(WrittenServer::line).collect();
+                Some(Watched::new(lines, resolver, settings.timeout_ms))
+            }
+        };
+        let first_choice = |server: &WrittenServer| !server.backup && !server.addresses.is_empty();
+        if !named && !self.servers.iter().any(first_choice) {
             return Err(self.error("no servers"));
         }
-        let servers = self.servers.iter().map(|server| Server {
-            written: server.place.written.clone(),
-            addresses: server.addresses.clone(),
-            parameters: server.parameters.clone(),
-            backup: server.backup,
-        });
-        Ok(servers.collect())
+        let known = self
+            .servers
+            .iter()
+            .filter_map(|server| match server.line() {
+                Line::Known(server) => Some(server),
+                Line::Named(_) => None,
+            });
+        Ok((known.collect(), watched))
     }
 
     /// The addresses of an implied group's host.
@@ -206,9 +263,9 @@ impl Upstreams {
     }
 
     /// Makes the groups that serve, in their order.
-    pub fn resolve(&mut self) -> Result<Groups, Error> {
+    pub fn resolve(&mut self, http: &resolver::Settings) -> Result<Groups, Error> {
         let groups = std::mem::take(&mut self.groups).into_iter();
-        let groups = groups.map(|written| written.resolve().map(Arc::new));
+        let groups = groups.map(|written| written.resolve(http).map(Arc::new));
         Ok(Groups {
             all: groups.collect::<Result<_, _>>()?,
         })
