@@ -119,6 +119,11 @@ const DEPARTURES: &[(&str, &str, &str)] = &[
     ),
     (
         "variables",
+        "access",
+        "$secure_link, $invalid_referer and kin are what the location's settings say",
+    ),
+    (
+        "variables",
         "content",
         "$document_root and $request_filename are what `root` and `alias` say",
     ),

@@ -3,11 +3,12 @@
 use super::satisfy::{Answer, Satisfy};
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HSL, Outcome, Set, row};
+use crate::http::network::Network;
 use crate::http::{Interrupt, Phase, Request};
 use crate::log::error::{Level, write_request};
 use conf::Directive;
 use conf::table::{Contexts, Row};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 const CONTEXTS: Contexts = HSL.or(Contexts::LIMIT_EXCEPT);
@@ -38,21 +39,20 @@ crate::config::setting::settings! {
 #[derive(Debug, Clone)]
 pub struct Rule {
     allow: bool,
-    network: Network,
+    whom: Whom,
 }
 
 /// Whom a rule is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Network {
+enum Whom {
     All,
-    V4 { address: u32, mask: u32 },
-    V6 { address: u128, mask: u128 },
     Unix,
+    Network(Network),
 }
 
 fn rule(build: &mut Build<'_>, directive: &Directive, allow: bool) -> Outcome {
     let word = &directive.args[0];
-    let (network, exact) = parse(word).ok_or_else(|| format!("invalid parameter \"{word}\""))?;
+    let (whom, exact) = parse(word).ok_or_else(|| format!("invalid parameter \"{word}\""))?;
     if !exact {
         build.warn(
             directive,
@@ -60,7 +60,7 @@ fn rule(build: &mut Build<'_>, directive: &Directive, allow: bool) -> Outcome {
         );
     }
     let rules = &mut build.location().access.rules.0;
-    Arc::make_mut(rules.get_or_insert_default()).push(Rule { allow, network });
+    Arc::make_mut(rules.get_or_insert_default()).push(Rule { allow, whom });
     Ok(())
 }
 
@@ -72,66 +72,21 @@ impl Settings {
     }
 }
 
-/// Reads a network, and whether no bits stand below its mask.
-fn parse(word: &[u8]) -> Option<(Network, bool)> {
+/// Reads whom a rule is for, and whether no bits stand below a network's mask.
+fn parse(word: &[u8]) -> Option<(Whom, bool)> {
     match word {
-        b"all" => return Some((Network::All, true)),
-        b"unix:" => return Some((Network::Unix, true)),
-        _ => {}
+        b"all" => Some((Whom::All, true)),
+        b"unix:" => Some((Whom::Unix, true)),
+        word => Network::parse(word).map(|(network, exact)| (Whom::Network(network), exact)),
     }
-    let (address, bits) = match word.iter().position(|&byte| byte == b'/') {
-        Some(slash) => (&word[..slash], Some(&word[slash + 1..])),
-        None => (word, None),
-    };
-    let bits = match bits {
-        Some(digits) => Some(u32::try_from(conf::values::parse_number(digits)?).ok()?),
-        None => None,
-    };
-    if let Some(address) = parse_v4(address) {
-        let bits = bits.unwrap_or(32);
-        let mask = u32::MAX.checked_shl(32_u32.checked_sub(bits)?).unwrap_or(0);
-        let network = Network::V4 {
-            address: address & mask,
-            mask,
-        };
-        return Some((network, address & mask == address));
-    }
-    let address: Ipv6Addr = std::str::from_utf8(address).ok()?.parse().ok()?;
-    let address = u128::from(address);
-    let bits = bits.unwrap_or(128);
-    let mask = u128::MAX
-        .checked_shl(128_u32.checked_sub(bits)?)
-        .unwrap_or(0);
-    let network = Network::V6 {
-        address: address & mask,
-        mask,
-    };
-    Some((network, address & mask == address))
 }
 
-/// Four numbers with dots; unlike the standard library nginx lets them begin with zeros.
-fn parse_v4(text: &[u8]) -> Option<u32> {
-    let mut parts = text.split(|&byte| byte == b'.');
-    let mut address = 0_u32;
-    for _ in 0..4 {
-        let part = parts.next()?;
-        let number = conf::values::parse_number(part)?;
-        address = address << 8 | u32::from(u8::try_from(number).ok()?);
-    }
-    parts.next().is_none().then_some(address)
-}
-
-impl Network {
+impl Whom {
     /// Whether a peer is meant; `None` is one on a UNIX-domain socket.
     fn contains(&self, peer: Option<IpAddr>) -> bool {
-        match (*self, peer) {
-            (Network::All, _) | (Network::Unix, None) => true,
-            (Network::V4 { address, mask }, Some(IpAddr::V4(peer))) => {
-                u32::from(peer) & mask == address
-            }
-            (Network::V6 { address, mask }, Some(IpAddr::V6(peer))) => {
-                u128::from(peer) & mask == address
-            }
+        match (self, peer) {
+            (Whom::All, _) | (Whom::Unix, None) => true,
+            (Whom::Network(network), Some(peer)) => network.contains(peer),
             _ => false,
         }
     }
@@ -140,7 +95,7 @@ impl Network {
 /// The address that rules are compared with. As in nginx, an IPv4 address in IPv6's clothes is one of IPv4 as soon as
 /// there are rules for those.
 fn compared(peer: IpAddr, rules: &[Rule]) -> IpAddr {
-    let for_v4 = |rule: &Rule| matches!(rule.network, Network::All | Network::V4 { .. });
+    let for_v4 = |rule: &Rule| matches!(rule.whom, Whom::All | Whom::Network(Network::V4 { .. }));
     let mapped: Option<Ipv4Addr> = match peer {
         IpAddr::V6(peer) => peer.to_ipv4_mapped(),
         IpAddr::V4(_) => None,
@@ -157,12 +112,8 @@ pub fn check(request: &Request) -> Phase<Answer> {
     if rules.is_empty() {
         return Ok(Answer::NotAsked);
     }
-    let peer = request
-        .connection
-        .remote
-        .ip()
-        .map(|peer| compared(peer, rules));
-    match rules.iter().find(|rule| rule.network.contains(peer)) {
+    let peer = request.remote().ip().map(|peer| compared(peer, rules));
+    match rules.iter().find(|rule| rule.whom.contains(peer)) {
         Some(rule) if !rule.allow => {
             // Where another check may still let the client in, nothing is forbidden yet.
             if request.location().settings.satisfy.satisfy == Satisfy::All {
@@ -202,8 +153,8 @@ mod tests {
             assert!(!network.contains(peer(outside)), "{rule} {outside}");
             assert!(!network.contains(None), "{rule}");
         }
-        assert!(Network::All.contains(None) && Network::Unix.contains(None));
-        assert!(!Network::Unix.contains(peer("::1")));
+        assert!(Whom::All.contains(None) && Whom::Unix.contains(None));
+        assert!(!Whom::Unix.contains(peer("::1")));
         for wrong in [
             "",
             "x",
@@ -223,11 +174,8 @@ mod tests {
     #[test]
     fn mapped_addresses_are_of_ipv4_where_rules_are() {
         let rules = |word: &str| {
-            let (network, _) = parse(word.as_bytes()).expect("a rule");
-            [Rule {
-                allow: true,
-                network,
-            }]
+            let (whom, _) = parse(word.as_bytes()).expect("a rule");
+            [Rule { allow: true, whom }]
         };
         let mapped: IpAddr = "::ffff:10.0.0.1".parse().expect("an address");
         let plain: IpAddr = "10.0.0.1".parse().expect("an address");

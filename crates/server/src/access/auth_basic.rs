@@ -3,6 +3,8 @@
 
 mod hash;
 
+pub use hash::same;
+
 use super::satisfy::Answer;
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HSL, Outcome, Set, row};

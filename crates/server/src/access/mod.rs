@@ -2,5 +2,9 @@
 
 pub mod allow_deny;
 pub mod auth_basic;
+pub mod browser;
 pub mod limit_except;
+pub mod real_ip;
+pub mod referer;
 pub mod satisfy;
+pub mod secure_link;

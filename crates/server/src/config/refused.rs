@@ -41,8 +41,6 @@ pub const NEUTRAL: &[Neutral] = &[
     neutral("mirror", OFF, NOT_DONE),
     neutral("override_charset", OFF, NOT_DONE),
     neutral("proxy_cache", OFF, NOT_DONE),
-    neutral("random_index", OFF, NOT_DONE),
-    neutral("real_ip_recursive", OFF, NOT_DONE),
     neutral("slice", &["0"], NOT_DONE),
     neutral("source_charset", OFF, NOT_DONE),
     neutral("ssi", OFF, NOT_DONE),

@@ -116,7 +116,9 @@ impl Resolver {
         logs: &mut log::files::LogFiles,
     ) -> Result<Variables, Error> {
         self.captures_logged = build.variables.captures_logged;
+        let mut end = None;
         if let Some(frame) = build.http.frame.take() {
+            end.clone_from(&frame.end);
             self.http_end.clone_from(&frame.end);
             let mut outer = LocationSettings {
                 error_log: error_log.clone(),
@@ -148,6 +150,7 @@ impl Resolver {
             }
             self.settle_pools()?;
         }
+        self.check_locations(end)?;
         if let Some(name) = build.variables.undefined()
             && inventory::has_variable(name)
         {
@@ -212,6 +215,16 @@ impl Resolver {
             self.listen(place, id);
         }
         self.names.push(frame.names);
+        Ok(())
+    }
+
+    /// What is wrong with the settings of a location as a whole; nginx finds it at the end of `http`.
+    fn check_locations(&self, end: Option<conf::Position>) -> Result<(), Error> {
+        for location in &self.locations {
+            let settings = &location.settings;
+            (settings.referer.check()).map_err(|message| Error::new(message, None))?;
+            (settings.secure_link.check()).map_err(|message| Error::new(message, end.clone()))?;
+        }
         Ok(())
     }
 

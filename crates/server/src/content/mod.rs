@@ -1,9 +1,11 @@
 //! What produces a response (step 4 of a request's path).
 
 pub mod autoindex;
+pub mod empty_gif;
 pub mod file_cache;
 pub mod index;
 pub mod precompress_status;
+pub mod random_index;
 pub mod static_files;
 pub mod status;
 pub mod symlinks;
@@ -16,6 +18,7 @@ pub enum Content {
     #[default]
     Files,
     StubStatus,
+    EmptyGif,
     PrecompressStatus,
     /// `proxy_pass`.
     Proxy(Arc<proxy::Pass>),
@@ -33,10 +36,7 @@ impl Content {
     /// Whether other servers answer.
     #[must_use]
     pub fn is_relay(&self) -> bool {
-        match self {
-            Content::Proxy(_) | Content::FastCgi(_) => true,
-            Content::Files | Content::StubStatus | Content::PrecompressStatus => false,
-        }
+        matches!(self, Content::Proxy(_) | Content::FastCgi(_))
     }
 }
 
@@ -45,6 +45,7 @@ pub async fn respond(request: &mut Request) -> Phase<Response> {
     match request.location().content {
         Content::Files => files(request).await,
         Content::StubStatus => status::respond(request),
+        Content::EmptyGif => empty_gif::respond(request),
         Content::PrecompressStatus => precompress_status::respond(request),
         Content::Proxy(_) | Content::FastCgi(_) => Box::pin(relayed(request)).await,
     }
@@ -64,6 +65,7 @@ async fn files(request: &mut Request) -> Phase<Response> {
     if let Some(response) = static_files::respond(request).await? {
         return Ok(response);
     }
+    random_index::respond(request).await?;
     index::respond(request)?;
     if let Some(response) = autoindex::respond(request).await? {
         return Ok(response);

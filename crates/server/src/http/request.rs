@@ -138,6 +138,8 @@ pub struct Proxied {
 pub struct Request {
     pub generation: Rc<Generation>,
     pub connection: Rc<Connection>,
+    /// The client's address where a trusted proxy told it; `remote` says which one counts.
+    pub real_remote: Option<SocketAddress>,
     /// The bytes of the head; `head` points into them.
     pub buffer: Vec<u8>,
     pub head: Head,
@@ -225,6 +227,7 @@ impl Request {
         Request {
             generation,
             connection,
+            real_remote: None,
             buffer: buffers.buffer,
             head: buffers.head,
             method: Method::default(),
@@ -299,6 +302,12 @@ impl Request {
         buffers
     }
 
+    /// The client's address, as the connection or a trusted proxy has it.
+    #[must_use]
+    pub fn remote(&self) -> &SocketAddress {
+        self.real_remote.as_ref().unwrap_or(&self.connection.remote)
+    }
+
     /// The location that serves the request now.
     #[must_use]
     pub fn location(&self) -> &Location {
@@ -332,6 +341,15 @@ impl Request {
             .fields
             .iter()
             .find(|field| field.known == known)
+            .map(|field| self.text(field.value))
+    }
+
+    /// The values of all fields of a known name, in order.
+    pub fn fields_known(&self, known: Known) -> impl DoubleEndedIterator<Item = &[u8]> {
+        self.head
+            .fields
+            .iter()
+            .filter(move |field| field.known == known)
             .map(|field| self.text(field.value))
     }
 
@@ -382,6 +400,14 @@ impl Request {
             Kind::Map(map) => match self.append_slot(id, out) {
                 Some(found) => found,
                 None => map.append(id, self, out),
+            },
+            Kind::Geo(geo) => match self.append_slot(id, out) {
+                Some(found) => found,
+                None => geo.append(id, self, out),
+            },
+            Kind::SplitClients(split) => match self.append_slot(id, out) {
+                Some(found) => found,
+                None => split.append(id, self, out),
             },
         }
     }

@@ -305,7 +305,7 @@ impl ErrorLogs {
     fn write_about_request(&self, request: &Request, level: Level, message: fmt::Arguments<'_>) {
         let connection = &request.connection;
         let mut line = Line::begin(level, Some(connection.number), message);
-        line.add(format_args!(", client: {}", Client(&connection.remote)));
+        line.add(format_args!(", client: {}", Client(request.remote())));
         line.bytes(b", server: ");
         line.bytes(&request.server().name);
         let request_line = request.request_line();

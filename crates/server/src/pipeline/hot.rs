@@ -65,6 +65,7 @@ pub fn repeat(settings: &LocationSettings, content: &Content) -> Repeat {
         && !settings.static_files.internal
         && settings.access.is_open()
         && settings.auth_basic.is_off()
+        && settings.real_ip.is_off()
         && settings.try_files.is_off()
         && settings.symlinks.guard.is_none()
         && !settings.precompress.on

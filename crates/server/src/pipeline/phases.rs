@@ -3,7 +3,7 @@
 use super::error_pages::{self, Settled};
 use super::filters;
 use crate::access::satisfy::Verdict;
-use crate::access::{allow_deny, auth_basic, limit_except};
+use crate::access::{allow_deny, auth_basic, limit_except, real_ip};
 use crate::config::model::LocationId;
 use crate::content::{self, try_files};
 use crate::http::interrupt::Target;
@@ -64,6 +64,7 @@ async fn run(request: &mut Request, start: Start) -> Phase<Response> {
         find_location(request)?;
     }
     rewrite_location(request)?;
+    real_ip::apply(request);
     limit::requests::check(request).await?;
     limit::connections::check(request)?;
     access(request).await?;
@@ -84,6 +85,7 @@ async fn access(request: &Request) -> Phase {
 
 fn rewrite_server(request: &mut Request) -> Phase {
     request.location = request.server().base;
+    real_ip::apply(request);
     let generation = std::rc::Rc::clone(&request.generation);
     rewrite::run(request, &generation.config.server(request.server).program)?;
     Ok(())

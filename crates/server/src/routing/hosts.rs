@@ -36,6 +36,12 @@ impl ServerName {
         }
     }
 
+    /// The pattern, if the name is one.
+    #[must_use]
+    pub fn as_pattern(&self) -> Option<&Matcher> {
+        self.pattern.as_deref()
+    }
+
     /// The name as `$server_name` has it: without the dot of `.example.org`.
     #[must_use]
     pub fn shown(&self) -> Bytes {

@@ -2,8 +2,10 @@
 //! up no name.
 
 pub mod builtin;
+pub mod geo;
 pub mod map;
 pub mod registry;
+pub mod split_clients;
 pub mod template;
 
 pub use registry::VariableId;

@@ -1,7 +1,9 @@
 //! Numbers for variable names while the configuration is read, and the table they are evaluated by afterwards.
 
 use super::builtin::{self, Evaluate, EvaluateSuffix};
+use super::geo::Geo;
 use super::map::Map;
+use super::split_clients::SplitClients;
 use super::template::Template;
 use crate::config::setting::Complaint;
 use crate::http::Request;
@@ -24,6 +26,9 @@ pub enum Kind {
     Set(Uninitialized),
     /// Worked out by a map; a value that the request keeps goes before it.
     Map(Box<Map>),
+    /// Worked out by an address, or a hash; kept as a map's.
+    Geo(Box<Geo>),
+    SplitClients(Box<SplitClients>),
 }
 
 /// What is done about a variable that is read before it was assigned.
@@ -34,6 +39,8 @@ pub enum Definition {
     Assigned,
     Set(Uninitialized),
     Map(Box<Map>),
+    Geo(Box<Geo>),
+    SplitClients(Box<SplitClients>),
 }
 
 /// The names met so far.
@@ -93,6 +100,25 @@ impl Registry {
         Ok(id)
     }
 
+    /// The same for one worked out by an address.
+    pub fn geo(&mut self, name: &[u8], geo: Geo) -> Result<VariableId, Complaint> {
+        let id = self.define(name)?;
+        self.definitions.insert(id, Definition::Geo(Box::new(geo)));
+        Ok(id)
+    }
+
+    /// The same for one worked out by a hash.
+    pub fn split_clients(
+        &mut self,
+        name: &[u8],
+        split: SplitClients,
+    ) -> Result<VariableId, Complaint> {
+        let id = self.define(name)?;
+        self.definitions
+            .insert(id, Definition::SplitClients(Box::new(split)));
+        Ok(id)
+    }
+
     /// The number of a name that the configuration defines; one that is built in is nginx's "duplicate variable".
     pub fn define(&mut self, name: &[u8]) -> Result<VariableId, Complaint> {
         match builtin::is_assignable(&name.to_ascii_lowercase()) {
@@ -121,6 +147,8 @@ impl Registry {
         for (index, name) in self.names.iter().enumerate() {
             let kind = match self.definitions.remove(&VariableId(index as u32)) {
                 Some(Definition::Map(map)) => Kind::Map(map),
+                Some(Definition::Geo(geo)) => Kind::Geo(geo),
+                Some(Definition::SplitClients(split)) => Kind::SplitClients(split),
                 Some(definition) => match (builtin::find(name), definition) {
                     (Some(kind), _) if builtin::is_assigned_to_request(name) => kind,
                     (_, Definition::Set(uninitialized)) => Kind::Set(uninitialized),

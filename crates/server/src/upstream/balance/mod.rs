@@ -62,7 +62,7 @@ impl Method {
             Method::RoundRobin => Walk::RoundRobin,
             Method::LeastConn => Walk::LeastConn,
             Method::LeastTime(by) => Walk::LeastTime(*by),
-            Method::IpHash => Walk::IpHash(ip_hash::Walk::new(&request.connection.remote)),
+            Method::IpHash => Walk::IpHash(ip_hash::Walk::new(request.remote())),
             Method::Hash(key) | Method::Ring(key) => {
                 let key = key.evaluate(request);
                 match self {

@@ -1,6 +1,7 @@
 //! Variables of the client and its connection: addresses, ports, counters, what TCP knows.
 
 use super::{Fixed, append, append_number, append_seconds};
+use crate::access::{browser, referer, secure_link};
 use crate::http::{Request, counters, thread};
 use std::io::Write;
 use std::net::IpAddr;
@@ -12,14 +13,21 @@ use wire::http1::Known;
 pub const FIXED: &[Fixed] = &[
     ("remote_addr", remote_addr),
     ("remote_port", |request, out| {
-        append_port(&request.connection.remote, out)
+        append_port(request.remote(), out)
     }),
     ("binary_remote_addr", binary_remote_addr),
-    // Without the realip feature in use these are the connection's own.
-    ("realip_remote_addr", remote_addr),
+    ("realip_remote_addr", |request, out| {
+        append_address(&request.connection.remote, out)
+    }),
     ("realip_remote_port", |request, out| {
         append_port(&request.connection.remote, out)
     }),
+    ("modern_browser", browser::append_modern),
+    ("ancient_browser", browser::append_ancient),
+    ("msie", browser::append_msie),
+    ("invalid_referer", referer::append_invalid),
+    ("secure_link", secure_link::append),
+    ("secure_link_expires", secure_link::append_expires),
     ("server_addr", |request, out| {
         append_address(request.connection.local_address(), out)
     }),
@@ -75,7 +83,7 @@ pub const FIXED: &[Fixed] = &[
 ];
 
 fn remote_addr(request: &Request, out: &mut Vec<u8>) -> bool {
-    append_address(&request.connection.remote, out)
+    append_address(request.remote(), out)
 }
 
 /// An address as nginx writes it: without the port, and `unix:` with the path of a UNIX socket.
@@ -114,7 +122,7 @@ fn append_port(address: &SocketAddress, out: &mut Vec<u8>) -> bool {
 }
 
 fn binary_remote_addr(request: &Request, out: &mut Vec<u8>) -> bool {
-    match request.connection.remote.ip() {
+    match request.remote().ip() {
         Some(IpAddr::V4(ip)) => append(Some(&ip.octets()), out),
         Some(IpAddr::V6(ip)) => append(Some(&ip.octets()), out),
         None => remote_addr(request, out),
