@@ -45,7 +45,9 @@ fn killed_again_and_again(place: &str) {
         let mut client = site.client();
         for step in 0..FILES * CODINGS.len() {
             let (file, coding) = (step % FILES, CODINGS[step / FILES]);
-            let reply = get(&mut client, &format!("/{file}.html"), coding).unwrap();
+            let Some(reply) = get(&mut client, &format!("/{file}.html"), coding) else {
+                panic!("no reply in round {round}: {}", site.error_log());
+            };
             let text = String::from_utf8(decoded(&reply).unwrap()).unwrap();
             assert_eq!(
                 text,

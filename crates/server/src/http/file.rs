@@ -58,6 +58,22 @@ impl Entry {
         })
     }
 
+    /// The same file without its bytes: what tells whether it is still as it was.
+    #[must_use]
+    pub fn without_content(&self) -> Entry {
+        Entry {
+            path: Rc::clone(&self.path),
+            identity: self.identity,
+            content: Content::Memory(Bytes::new()),
+            modified: self.modified,
+            last_modified: self.last_modified.clone(),
+            etag: self.etag.clone(),
+            checked_turn: self.checked_turn.clone(),
+            checked_ms: self.checked_ms.clone(),
+            used: Cell::new(false),
+        }
+    }
+
     /// The bytes, where they are kept in memory.
     #[must_use]
     pub fn memory(&self) -> Option<Bytes> {

@@ -2,7 +2,7 @@
 //! their order in `headers`.
 
 use super::Body;
-use super::file::Entry;
+use super::file::{Copied, Entry};
 use bytes::Bytes;
 use std::rc::Rc;
 use wire::headers::HeaderList;
@@ -47,8 +47,12 @@ pub struct Response {
     /// Server and Date of an upstream, in place of the server's own.
     pub server: Option<Bytes>,
     pub date: Option<Bytes>,
-    /// The file that the body is, whole, where the response is nothing else.
+    /// The file that the body is, whole, where the response is nothing else; with `copied`, what the copy was made of.
     pub file: Option<Rc<Entry>>,
+    /// The body is this copy of the file in a content coding.
+    pub copied: Option<Rc<Copied>>,
+    /// A request with another Accept-Encoding may get another response.
+    pub depends_on_accept: bool,
     /// The range filter may cut the body.
     pub allow_ranges: bool,
     /// `Accept-Ranges: bytes` is sent, after `headers`.

@@ -59,6 +59,7 @@ pub async fn apply(request: &Request, entry: &Rc<Entry>, response: &mut Response
         return;
     }
     response.headers.push("Vary", "Accept-Encoding");
+    response.depends_on_accept = true;
     let codings = permission::codings(request, Some(response), settings.codings);
     let home = Home::of(settings, &request.generation.config.http.precompress);
     let variants = local::variants(&home, entry);
@@ -79,6 +80,10 @@ pub async fn apply(request: &Request, entry: &Rc<Entry>, response: &mut Response
             State::Foreign => {}
         }
     }
+    if wanting {
+        // The next response may be another one.
+        response.file = None;
+    }
     if wanting && variants.may_ask() {
         let job = job_for(request, entry, home);
         // A full queue means that others wait; the next request asks again.
@@ -93,8 +98,7 @@ fn send(response: &mut Response, copied: &Rc<Copied>) {
         response.etag = Some(copied.etag.clone());
     }
     response.headers.push("Content-Encoding", copied.coding);
-    // It is not the file itself any more.
-    response.file = None;
+    response.copied = Some(Rc::clone(copied));
 }
 
 /// Looks for a copy, away from the network thread where that means to wait for a disk.
