@@ -1,6 +1,7 @@
 //! What a request and a response are, independent of the protocol that carried them and of the features that act on them.
 
 pub mod body;
+pub mod body_reader;
 pub mod counters;
 pub mod credentials;
 pub mod file;
