@@ -3,10 +3,14 @@
 use crate::client::End;
 use crate::reply::{self, Reply};
 use regex::{Captures, Regex};
+use std::io::Read;
 use std::sync::LazyLock;
 
 /// A longer body is recorded as its length and hash.
 const BODY_SHOWN: usize = 4096;
+
+/// Bytes that a zstd body unpacks to at most.
+const UNPACKED_MAX: usize = 4 << 20;
 
 /// Texts of this run and what stands for them.
 #[derive(Clone, Default)]
@@ -95,7 +99,13 @@ pub fn one(reply: &Reply, masks: &Masks) -> String {
         text.push_str(&format!("{name}: {}\n", field(reply, name, value)));
     }
     text.push('\n');
-    text.push_str(&body(&reply.body));
+    match unpacked(reply) {
+        Some((coding, bytes)) => {
+            text.push_str(&format!("[{coding}, unpacked]\n"));
+            text.push_str(&body(&bytes));
+        }
+        None => text.push_str(&body(&reply.body)),
+    }
     for (name, value) in &reply.trailers {
         text.push_str(&format!("[trailer] {name}: {value}\n"));
     }
@@ -107,6 +117,28 @@ pub fn one(reply: &Reply, masks: &Masks) -> String {
         text = text.replace(&boundary, "BOUNDARY");
     }
     masks.apply(&text)
+}
+
+/// A compressed body as what it unpacks to, since no two libraries compress alike; with the name of its coding.
+fn unpacked(reply: &Reply) -> Option<(&str, Vec<u8>)> {
+    let coding = reply.field("Content-Encoding")?;
+    let mut bytes = Vec::new();
+    match coding {
+        "gzip" => {
+            let mut reader = flate2::read::MultiGzDecoder::new(&reply.body[..]);
+            reader.read_to_end(&mut bytes).ok()?;
+        }
+        "br" => {
+            let mut reader = brotli::Decompressor::new(&reply.body[..], 4096);
+            reader.read_to_end(&mut bytes).ok()?;
+        }
+        "zstd" => {
+            bytes.reserve(UNPACKED_MAX);
+            zstd_safe::decompress(&mut bytes, &reply.body).ok()?;
+        }
+        _ => return None,
+    }
+    (!reply.body.is_empty()).then_some((coding, bytes))
 }
 
 /// Dates of now become DATE, or DATE and the seconds after it.

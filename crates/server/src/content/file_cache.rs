@@ -9,6 +9,7 @@ mod read;
 
 pub use directive::{DIRECTIVES, OpenFileCache, Raw, Settings};
 pub use failure::Failure;
+pub use read::is_settled_now;
 
 use super::symlinks::{Guard, Refused};
 use crate::http::body::OpenFile;

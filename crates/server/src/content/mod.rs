@@ -7,6 +7,7 @@ pub mod index;
 pub mod precompress_status;
 pub mod random_index;
 pub mod static_files;
+pub mod static_variants;
 pub mod status;
 pub mod symlinks;
 pub mod try_files;
@@ -62,6 +63,9 @@ async fn relayed(request: &mut Request) -> Phase<Response> {
 
 /// nginx's order for a location without a handler of its own: index and autoindex for paths that end in a slash, files.
 async fn files(request: &mut Request) -> Phase<Response> {
+    if let Some(response) = static_variants::respond(request).await? {
+        return Ok(response);
+    }
     if let Some(response) = static_files::respond(request).await? {
         return Ok(response);
     }

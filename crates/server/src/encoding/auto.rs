@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn a_load_that_comes_and_goes_does_not_make_it_flap() {
         let mut policy = Policy::default();
-        let bursts = |now_ms: u64, _| if now_ms / 2000 % 2 == 0 { 95 } else { 10 };
+        let bursts = |now_ms: u64, _| if now_ms % 4000 < 2000 { 95 } else { 10 };
         simulate(&mut policy, 60, bursts);
         let efforts = simulate(&mut policy, 60, bursts);
         let changes = efforts.windows(2).filter(|pair| pair[0] != pair[1]).count();

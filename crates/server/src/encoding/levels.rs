@@ -6,7 +6,7 @@ use super::negotiate::Coding;
 /// The highest level that each coding's directive takes.
 pub const GZIP_MAX: u8 = 9;
 pub const BROTLI_MAX: u8 = 11;
-pub const ZSTD_MAX: u8 = 19;
+pub const ZSTD_MAX: u8 = 22;
 
 /// libdeflate's level for a body that is whole in memory, by `gzip_comp_level`: at each the bytes of all files together
 /// are fewer than zlib's, none is more than 2 % larger, at twice to four times its speed.

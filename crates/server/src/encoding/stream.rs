@@ -20,6 +20,8 @@ pub const HEAVY_STREAMS_MAX: usize = 32;
 const ROOM: usize = 4 * 1024;
 /// 2^19 bytes of history for a stream of unknown length: what the brotli module's default is, and 1 MB of state for zstd.
 const WINDOW_BITS: u32 = 19;
+/// zstd's levels above this one take hundreds of megabytes.
+const ZSTD_LEVEL_MAX: u8 = 19;
 /// gzip's window.
 const GZIP_WINDOW_BITS: u8 = 15;
 /// brotli's buffer between encoder and output.
@@ -169,7 +171,9 @@ fn zstd(level: u8, length: Option<u64>) -> io::Result<State> {
         None => CCtx::try_create().ok_or(io::ErrorKind::OutOfMemory)?,
     };
     state
-        .set_parameter(CParameter::CompressionLevel(i32::from(level)))
+        .set_parameter(CParameter::CompressionLevel(i32::from(
+            level.min(ZSTD_LEVEL_MAX),
+        )))
         .map_err(zstd_error)?;
     match length {
         Some(length) => state.set_pledged_src_size(Some(length)),

@@ -29,7 +29,7 @@ pub fn decode(coding: Coding, coded: &[u8]) -> Vec<u8> {
             reader.read_to_end(&mut out).unwrap();
         }
         Coding::Zstd => {
-            out.reserve(1 << 20);
+            out.reserve(4 << 20);
             zstd_safe::decompress(&mut out, coded).unwrap();
         }
     }

@@ -1,6 +1,8 @@
 //! Filters over a response, one file each; their order is one list in `pipeline::filters`.
 
+pub mod compress;
 pub mod expires;
+pub mod gunzip;
 pub mod headers;
 pub mod not_modified;
 pub mod range;

@@ -27,7 +27,8 @@ struct BodyReader {
 pub fn stream(body: Body, step: usize) -> Box<dyn BodyStream> {
     let parts = match body {
         Body::Stream(stream) => return stream,
-        Body::Empty => VecDeque::new(),
+        // A tunnel is no body.
+        Body::Empty | Body::Tunnel(_) => VecDeque::new(),
         Body::Memory(bytes) => VecDeque::from([Part::Memory(bytes)]),
         Body::File(range) => VecDeque::from([Part::File(range)]),
         Body::Parts(parts) => VecDeque::from(parts),

@@ -81,6 +81,8 @@ pub struct Sent {
     pub bytes: Cell<u64>,
     /// `$request_completion` is `OK`.
     pub complete: Cell<bool>,
+    /// What compression made of the response, where it was compressed on the fly.
+    pub compressed: RefCell<Option<Rc<super::sent::Compressed>>>,
     /// The client went away before or while the response was sent (499 in the log).
     pub client_closed: Cell<bool>,
 }
@@ -198,6 +200,8 @@ pub struct Request {
     pub continued: bool,
     /// The body was found too large once: the page that says so is not refused for it again.
     pub body_refused: bool,
+    /// The response depends on Accept-Encoding: with `gzip_vary`, Vary says so.
+    pub vary_accept_encoding: Cell<bool>,
     /// Whether the response may be gzip for this client, once that was asked (`encoding::permission`).
     pub gzip_permitted: Cell<Option<bool>>,
     /// An `error_page` was applied.
@@ -262,6 +266,7 @@ impl Request {
             error_location: None,
             continued: false,
             body_refused: false,
+            vary_accept_encoding: Cell::new(false),
             gzip_permitted: Cell::new(None),
             error_page_used: false,
             received: Cell::new(0),

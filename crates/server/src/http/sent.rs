@@ -1,7 +1,36 @@
 //! The fields of the response, kept for `$sent_http_NAME` where a configuration uses such a variable.
 
 use super::{Request, Response};
+use std::cell::Cell;
 use std::io::Write;
+
+/// What a response that is compressed on the fly was and became.
+#[derive(Debug)]
+pub struct Compressed {
+    /// The coding's name.
+    pub coding: &'static str,
+    pub level: u8,
+    pub taken: Cell<u64>,
+    pub given: Cell<u64>,
+}
+
+impl Compressed {
+    #[must_use]
+    pub fn new(coding: &'static str, level: u8) -> Compressed {
+        Compressed {
+            coding,
+            level,
+            taken: Cell::new(0),
+            given: Cell::new(0),
+        }
+    }
+
+    /// Counts bytes that went in and came out.
+    pub fn count(&self, taken: usize, given: usize) {
+        self.taken.set(self.taken.get() + taken as u64);
+        self.given.set(self.given.get() + given as u64);
+    }
+}
 
 /// Notes the fields as they stand. The headers filter does so before it evaluates its values, the protocol when it
 /// has written the head, with `chunked` as it decided.

@@ -1,7 +1,7 @@
 //! The filters in their order, over one response.
 
 use super::redirect;
-use crate::filter::{headers, not_modified, range};
+use crate::filter::{compress, gunzip, headers, not_modified, range};
 use crate::http::{Body, Phase, Request, Response, sent};
 
 /// Applies every filter; one that does not apply leaves the response untouched. An interrupt (412, 416) takes the
@@ -14,6 +14,8 @@ pub fn apply(request: &Request, response: &mut Response) -> Phase {
     }
     take_fields(request, response);
     headers::apply(request, response);
+    gunzip::apply(request, response);
+    compress::apply(request, response);
     range::apply(request, response)?;
     redirect::apply(request, response);
     if response.status == 204 {

@@ -132,7 +132,9 @@ pub fn repeat(settings: &LocationSettings, content: &Content) -> Repeat {
         && (!settings.precompress.on || settings.compression.disable.is_none())
         && settings.limit_rate.is_off()
         && settings.limit_requests.is_off()
-        && settings.limit_connections.is_off();
+        && settings.limit_connections.is_off()
+        && settings.static_variants.is_off()
+        && settings.compress.is_off();
     match plain {
         true => settings.headers.repeat(),
         false => Repeat::Never,

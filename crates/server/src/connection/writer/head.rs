@@ -124,6 +124,9 @@ pub fn write_head(request: &Request, response: &Response, framing: Framing, out:
         out.extend_from_slice(b"\r\nTransfer-Encoding: chunked");
     }
     write_connection(request, response, out);
+    if request.vary_accept_encoding.get() && settings.compression.vary {
+        out.extend_from_slice(b"\r\nVary: Accept-Encoding");
+    }
     if let Some(etag) = &response.etag {
         out.extend_from_slice(b"\r\nETag: ");
         out.extend_from_slice(etag);

@@ -97,9 +97,14 @@ async fn read_cold(file: File, mut bytes: Vec<u8>) -> io::Result<(File, Option<V
 
 /// Whether a file is small enough to be kept and old enough for its times to tell the next change.
 pub fn fits_memory(identity: &Identity) -> bool {
+    identity.size <= MEMORY_FILE_MAX && is_settled_now(identity)
+}
+
+/// Whether a file's times would tell its next change.
+#[must_use]
+pub fn is_settled_now(identity: &Identity) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    identity.size <= MEMORY_FILE_MAX
-        && is_settled(identity, now.map_or(0, |now| now.as_nanos() as i64))
+    is_settled(identity, now.map_or(0, |now| now.as_nanos() as i64))
 }
 
 fn is_settled(identity: &Identity, now_ns: i64) -> bool {

@@ -7,7 +7,6 @@ const NOT_FOUND: Evaluate = |_, _| false;
 const EMPTY: Evaluate = |_, _| true;
 
 pub const FIXED: &[Fixed] = &[
-    ("gzip_ratio", NOT_FOUND),
     ("http2", EMPTY),
     ("http3", EMPTY),
     ("proxy_protocol_addr", NOT_FOUND),

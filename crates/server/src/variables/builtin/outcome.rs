@@ -22,6 +22,15 @@ pub const FIXED: &[Fixed] = &[
         append(Some(ok), out)
     }),
     ("limit_rate", limit_rate),
+    ("gzip_ratio", |request, out| ratio(request, "gzip", out)),
+    ("brotli_ratio", |request, out| ratio(request, "br", out)),
+    ("zstd_ratio", |request, out| ratio(request, "zstd", out)),
+    ("compression_level", |request, out| {
+        match &*request.sent.compressed.borrow() {
+            Some(compressed) => append_number(u64::from(compressed.level), out),
+            None => false,
+        }
+    }),
     ("limit_req_status", |request, out| {
         append(request.limit_req_status.get().map(str::as_bytes), out)
     }),
@@ -109,6 +118,23 @@ fn status(request: &Request, out: &mut Vec<u8>) -> bool {
     };
     let digit = |place: u16| b'0' + (status / place % 10) as u8;
     append(Some(&[digit(100), digit(10), digit(1)]), out)
+}
+
+/// How many times smaller the response became, with two decimals.
+fn ratio(request: &Request, coding: &str, out: &mut Vec<u8>) -> bool {
+    let compressed = request.sent.compressed.borrow();
+    let Some(compressed) = compressed.as_ref().filter(|made| made.coding == coding) else {
+        return false;
+    };
+    let (taken, given) = (compressed.taken.get(), compressed.given.get());
+    if given == 0 {
+        return false;
+    }
+    let hundredths = taken.saturating_mul(100).saturating_add(given / 2) / given;
+    append_number(hundredths / 100, out);
+    let rest = (hundredths % 100) as u8;
+    out.extend_from_slice(&[b'.', b'0' + rest / 10, b'0' + rest % 10]);
+    true
 }
 
 /// As assigned; once the response is being sent, also as the location has it.

@@ -1,0 +1,256 @@
+//! Compresses responses on the fly: gzip as nginx has it, brotli and zstd as their modules for nginx have them.
+
+mod directive;
+mod padding;
+mod pieces;
+mod stream;
+
+pub use directive::{DIRECTIVES, Level, Raw, Settings};
+
+use crate::encoding::negotiate::{Coding, Offers};
+use crate::encoding::seen::{self, Seen};
+use crate::encoding::stream::Heavy;
+use crate::encoding::{auto, levels, permission, whole};
+use crate::http::sent::Compressed;
+use crate::http::{Body, Request, Response, body_reader};
+use bytes::Bytes;
+use std::rc::Rc;
+
+/// Bodies up to this size are compressed in one piece.
+pub const WHOLE_MAX: u64 = 1024 * 1024;
+/// What takes longer than this, in nanoseconds, is compressed away from the network thread.
+pub const INLINE_NS: u64 = 1_000_000;
+/// What an upstream may say of the compression of its response: `off`, or a level.
+const HINT: &str = "X-Accel-Compression";
+
+/// How one response is compressed.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub coding: Coding,
+    pub level: u8,
+    /// Bytes that the table of bodies seen before may take; 0: it is not asked.
+    pub seen_max: u64,
+    /// The most bytes of random padding.
+    pub padding: u64,
+    pub compressed: Rc<Compressed>,
+}
+
+/// What an upstream asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hint {
+    None,
+    Off,
+    Level(u8),
+}
+
+/// Compresses the response where the settings and the client allow it.
+pub fn apply(request: &Request, response: &mut Response) {
+    let hint = take_hint(response);
+    let settings = &request.location().settings.compress;
+    if settings.is_off()
+        || hint == Hint::Off
+        || !matches!(response.status, 200 | 403 | 404)
+        || response.headers.contains("Content-Encoding")
+    {
+        return;
+    }
+    let offers = offers(settings, response);
+    if offers.is_empty() {
+        return;
+    }
+    request.vary_accept_encoding.set(true);
+    let is_stream = !is_whole(&response.body);
+    let possible = |coding: &Coding| *coding == Coding::Gzip || !is_stream || Heavy::has_room();
+    let mut codings = permission::codings(request, Some(response), offers);
+    let Some(coding) = codings.find(possible) else {
+        return;
+    };
+    let plan = plan(request, response, coding, hint);
+    response.headers.push("Content-Encoding", coding.as_str());
+    forget_identity(response);
+    if !request.is_head() {
+        response.body = compress(std::mem::take(&mut response.body), plan);
+    }
+}
+
+/// The directive's level, or what the upstream asked for.
+fn plan(request: &Request, response: &Response, coding: Coding, hint: Hint) -> Plan {
+    let settings = &request.location().settings.compress;
+    let kind = response.content_type.as_deref().unwrap_or_default();
+    let level = match (hint, settings.coder(coding).level) {
+        (Hint::Level(level), _) => level.min(directive::most(coding)),
+        (_, Level::Fixed(level)) => level,
+        (_, Level::Auto { least, most }) => {
+            auto::level(least, most, response.content_length, auto::is_text(kind))
+        }
+    };
+    let compressed = Rc::new(Compressed::new(coding.as_str(), level));
+    *request.sent.compressed.borrow_mut() = Some(Rc::clone(&compressed));
+    Plan {
+        coding,
+        level,
+        seen_max: settings.cache,
+        padding: settings.padding,
+        compressed,
+    }
+}
+
+/// Takes the upstream's wish out of the response, which the client is not to see.
+fn take_hint(response: &mut Response) -> Hint {
+    if response.headers.is_empty() {
+        return Hint::None;
+    }
+    let hint = match response.headers.find(HINT) {
+        None => return Hint::None,
+        Some(value) if value.eq_ignore_ascii_case(b"off") => Hint::Off,
+        Some(value) => std::str::from_utf8(value)
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .filter(|level| *level > 0)
+            .map_or(Hint::None, Hint::Level),
+    };
+    response.headers.remove(HINT);
+    hint
+}
+
+/// The codings that the settings allow for a response of this type and length.
+fn offers(settings: &Settings, response: &Response) -> Offers {
+    let mut offers = Offers::NONE;
+    for coding in Coding::ALL {
+        let coder = settings.coder(coding);
+        // Only gzip has room for padding.
+        if coder.on
+            && (settings.padding == 0 || coding == Coding::Gzip)
+            && response
+                .content_length
+                .is_none_or(|length| length >= coder.min_length)
+            && coder.types.contains(response.content_type.as_deref())
+        {
+            offers = offers.with(coding);
+        }
+    }
+    offers
+}
+
+fn is_whole(body: &Body) -> bool {
+    body.length().is_some_and(|length| length <= WHOLE_MAX)
+}
+
+/// The response is no longer the bytes it was: no length, no ranges, and a tag that is weak.
+pub fn forget_identity(response: &mut Response) {
+    response.content_length = None;
+    response.file = None;
+    response.allow_ranges = false;
+    if response.accept_ranges || response.headers.contains("Accept-Ranges") {
+        response.accept_ranges = false;
+        response.headers.remove("Accept-Ranges");
+    }
+    response.etag = response.etag.take().and_then(weak);
+}
+
+/// The tag as a weak one; nginx drops what is no tag.
+fn weak(etag: Bytes) -> Option<Bytes> {
+    match &etag[..] {
+        [b'W', b'/', ..] => Some(etag),
+        [b'"', _, ..] => Some(Bytes::from([b"W/", &etag[..]].concat())),
+        _ => None,
+    }
+}
+
+/// Whether a body of this size is compressed on the network thread.
+fn is_quick(plan: &Plan, length: u64) -> bool {
+    length / 1024 * levels::nanoseconds_per_kilobyte(plan.coding, plan.level) <= INLINE_NS
+}
+
+/// The compressed body: at once where that is quick, else made while it is sent.
+fn compress(body: Body, plan: Plan) -> Body {
+    let at_once = match &body {
+        Body::Empty => Some(Bytes::new()),
+        Body::Memory(bytes) => Some(bytes.clone()),
+        Body::File(range) if range.length <= WHOLE_MAX && is_quick(&plan, range.length) => {
+            body_reader::read_at_once(range)
+        }
+        _ => None,
+    };
+    if let Some(bytes) = at_once {
+        match look_up(&plan, &bytes) {
+            Seen::Before(coded) => return Body::Memory(finished(&plan, &bytes, coded)),
+            seen if is_quick(&plan, bytes.len() as u64) => {
+                if let Ok(coded) = whole::encode(plan.coding, plan.level, &bytes) {
+                    remember(&plan, seen, &coded);
+                    return Body::Memory(finished(&plan, &bytes, coded));
+                }
+            }
+            _ => {}
+        }
+    }
+    let step = match is_whole(&body) {
+        true => WHOLE_MAX as usize,
+        false => stream::STEP,
+    };
+    let length = body.length();
+    let source = body_reader::stream(body, step);
+    Body::Stream(Box::new(stream::Compressing::new(source, plan, length)))
+}
+
+/// Whether the body was compressed before.
+fn look_up(plan: &Plan, body: &[u8]) -> Seen {
+    match plan.seen_max {
+        0 => Seen::Unseen,
+        _ => seen::find(plan.coding, plan.level, body),
+    }
+}
+
+fn remember(plan: &Plan, seen: Seen, coded: &Bytes) {
+    if let Seen::New(key) = seen {
+        seen::keep(key, coded, plan.seen_max);
+    }
+}
+
+/// Counts a whole body, and pads it.
+fn finished(plan: &Plan, body: &[u8], coded: Bytes) -> Bytes {
+    let coded = match plan.padding {
+        0 => coded,
+        most => padding::pad(coded, most),
+    };
+    plan.compressed.count(body.len(), coded.len());
+    coded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_become_weak() {
+        for (tag, expected) in [
+            ("\"a\"", Some("W/\"a\"")),
+            ("W/\"a\"", Some("W/\"a\"")),
+            ("\"\"", Some("W/\"\"")),
+            ("a", None),
+            ("\"", None),
+            ("", None),
+        ] {
+            let found = weak(Bytes::from_static(tag.as_bytes()));
+            assert_eq!(found.as_deref(), expected.map(str::as_bytes), "{tag}");
+        }
+    }
+
+    #[test]
+    fn an_upstream_s_wish_is_read_and_taken_out() {
+        for (value, hint) in [
+            ("off", Hint::Off),
+            ("OFF", Hint::Off),
+            ("6", Hint::Level(6)),
+            ("0", Hint::None),
+            ("fast", Hint::None),
+            ("999", Hint::None),
+        ] {
+            let mut response = Response::status(200);
+            response.headers.push("x-accel-compression", value);
+            assert_eq!(take_hint(&mut response), hint, "{value}");
+            assert!(response.headers.is_empty());
+        }
+        assert_eq!(take_hint(&mut Response::status(200)), Hint::None);
+    }
+}

@@ -1,0 +1,208 @@
+//! The part of a compressed stream that works: input in, steps of bounded cost, output collected until it is worth sending.
+//! What is quick happens here; what is not, on the blocking pool.
+
+use super::{INLINE_NS, Plan};
+use crate::encoding::negotiate::Coding;
+use crate::encoding::stream::{Encoder, Heavy};
+use crate::encoding::{auto, levels};
+use crate::http::body::BodyError;
+use bytes::Bytes;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::task::JoinHandle;
+
+/// Output that is worth sending by itself.
+const OUTPUT: usize = 16 * 1024;
+/// Input of a step on the network thread: of the cheapest levels, and of all others.
+const STEP_MAX: usize = 64 * 1024;
+const STEP_MIN: usize = 16 * 1024;
+/// Nanoseconds that a step on the network thread should take.
+const STEP_NS: u64 = 500_000;
+/// Input of a step elsewhere.
+const STEP_ELSEWHERE: usize = 128 * 1024;
+
+/// What a step made: the encoder, unless it is finished, what came out, and the processor time of another thread.
+type Done = (Option<Encoder>, Vec<u8>, u64);
+type Step = JoinHandle<io::Result<Done>>;
+
+/// What happens after the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Then {
+    Continue,
+    Flush,
+    Finish,
+}
+
+/// A stream in the making.
+pub struct Pieces {
+    encoder: Option<Encoder>,
+    input: Bytes,
+    then: Then,
+    /// Something was taken since the last flush.
+    unflushed: bool,
+    out: Vec<u8>,
+    elsewhere: Option<(Step, Then)>,
+    step: usize,
+    is_quick: bool,
+    finished: bool,
+    _heavy: Option<Heavy>,
+}
+
+/// How a stream stands.
+pub enum Stand {
+    /// So much is to be sent.
+    Output(Vec<u8>),
+    /// A step was done; others should have their turn.
+    Worked,
+    /// It wants more input.
+    Hungry,
+    Ended,
+}
+
+impl Pieces {
+    pub fn new(plan: &Plan, length: Option<u64>) -> io::Result<Pieces> {
+        let cost = levels::nanoseconds_per_kilobyte(plan.coding, plan.level).max(1);
+        // gzip works as it goes, the others when a block is full.
+        let block = match plan.coding {
+            Coding::Gzip => STEP_MIN,
+            Coding::Brotli => 64 * 1024,
+            Coding::Zstd => 128 * 1024,
+        };
+        let is_quick = block as u64 / 1024 * cost <= INLINE_NS;
+        let step = usize::try_from(STEP_NS / cost * 1024).unwrap_or(STEP_MAX);
+        let heavy = (plan.coding != Coding::Gzip).then(Heavy::begin);
+        Ok(Pieces {
+            encoder: Some(Encoder::new(plan.coding, plan.level, length)?),
+            input: Bytes::new(),
+            then: Then::Continue,
+            unflushed: false,
+            out: Vec::new(),
+            elsewhere: None,
+            step: match is_quick {
+                true => step.clamp(STEP_MIN, STEP_MAX),
+                false => STEP_ELSEWHERE,
+            },
+            is_quick,
+            finished: false,
+            _heavy: heavy.flatten(),
+        })
+    }
+
+    /// More input, when the last was taken.
+    pub fn feed(&mut self, input: Bytes, flush: bool) {
+        self.input = input;
+        if flush {
+            self.flush();
+        }
+    }
+
+    /// Everything that was given is to come out, at once.
+    pub fn flush(&mut self) {
+        self.then = self.then.max(Then::Flush);
+    }
+
+    pub fn finish(&mut self) {
+        self.then = Then::Finish;
+    }
+
+    /// Whether a client waits for something that is in the encoder still.
+    pub fn is_unflushed(&self) -> bool {
+        self.unflushed || !self.out.is_empty()
+    }
+
+    /// Does the next step.
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Stand, BodyError>> {
+        loop {
+            if let Some((step, then)) = &mut self.elsewhere {
+                let Poll::Ready(done) = Pin::new(step).poll(context) else {
+                    return Poll::Pending;
+                };
+                let then = *then;
+                self.elsewhere = None;
+                let done = done.map_err(io::Error::other).and_then(|done| done);
+                return Poll::Ready(self.take(done, then));
+            }
+            if self.finished {
+                return Poll::Ready(Ok(Stand::Ended));
+            }
+            if self.input.is_empty() && self.then == Then::Continue {
+                return Poll::Ready(Ok(Stand::Hungry));
+            }
+            if let Some(done) = self.work() {
+                return Poll::Ready(done);
+            }
+        }
+    }
+
+    /// Takes a step's worth of input; `None` where another thread works on it.
+    fn work(&mut self) -> Option<Result<Stand, BodyError>> {
+        let piece = self.input.split_to(self.step.min(self.input.len()));
+        let then = match self.input.is_empty() {
+            true => std::mem::replace(&mut self.then, Then::Continue),
+            false => Then::Continue,
+        };
+        self.unflushed = then == Then::Continue;
+        self.finished = then == Then::Finish;
+        let Some(encoder) = self.encoder.take() else {
+            return Some(Err(failed(&io::ErrorKind::BrokenPipe.into())));
+        };
+        if self.is_quick {
+            return Some(match run(encoder, &piece, then, &mut self.out) {
+                Ok(encoder) => self.take(Ok((encoder, Vec::new(), 0)), then),
+                Err(error) => Err(failed(&error)),
+            });
+        }
+        let step = tokio::task::spawn_blocking(move || {
+            let before = sys::machine::thread_cpu_ns();
+            let mut out = Vec::new();
+            let encoder = run(encoder, &piece, then, &mut out)?;
+            Ok((encoder, out, sys::machine::thread_cpu_ns() - before))
+        });
+        self.elsewhere = Some((step, then));
+        None
+    }
+
+    /// Takes what a step made.
+    fn take(&mut self, done: io::Result<Done>, then: Then) -> Result<Stand, BodyError> {
+        let (encoder, mut out, used_ns) = done.map_err(|error| failed(&error))?;
+        auto::note_elsewhere(used_ns);
+        self.encoder = encoder;
+        self.out.append(&mut out);
+        Ok(self.stand_after(then))
+    }
+
+    fn stand_after(&mut self, then: Then) -> Stand {
+        let due = then != Then::Continue || self.out.len() >= OUTPUT;
+        match due && !self.out.is_empty() {
+            true => Stand::Output(std::mem::take(&mut self.out)),
+            false => Stand::Worked,
+        }
+    }
+}
+
+/// One step; the encoder is gone when the stream is finished.
+fn run(
+    mut encoder: Encoder,
+    piece: &[u8],
+    then: Then,
+    out: &mut Vec<u8>,
+) -> io::Result<Option<Encoder>> {
+    encoder.write(piece, out)?;
+    match then {
+        Then::Continue => {}
+        Then::Flush => encoder.flush(out)?,
+        Then::Finish => {
+            encoder.finish(out)?;
+            return Ok(None);
+        }
+    }
+    Ok(Some(encoder))
+}
+
+fn failed(error: &io::Error) -> BodyError {
+    BodyError {
+        reason: format!("compression failed: {error}"),
+    }
+}
