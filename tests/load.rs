@@ -323,6 +323,115 @@ fn lists_and_logs_are_sent_as_they_stand() {
     );
 }
 
+/// nginx is the server: its log tells what was agreed on. The certificate is for `localhost` and `other.example`.
+#[test]
+fn tls_checks_names_and_resumes_sessions() {
+    let Some(nginx) = Program::nginx() else {
+        eprintln!("skipped: nginx is not installed");
+        return;
+    };
+    let (directory, lease) = (Directory::create(), ports::lease());
+    let (path, port) = (directory.path().display(), lease.port);
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls");
+    let configuration = format!(
+        "daemon off;\npid {path}/pid;\nerror_log {path}/error.log;\nevents {{ }}\nhttp {{\n\
+         log_format l '$ssl_server_name $ssl_session_reused $http_host';\naccess_log {path}/access.log l;\n\
+         server {{ listen 127.0.0.1:{port} ssl; ssl_certificate {fixtures}/certificate.pem;\n\
+         ssl_certificate_key {fixtures}/key.pem; ssl_session_cache shared:s:1m;\n\
+         location / {{ return 200 ok; }}\n}}\n}}\n"
+    );
+    fs::write(directory.path().join("nginx.conf"), configuration).unwrap();
+    let mut server = Server::start(&nginx, directory.path()).unwrap();
+    let certificate = format!("{fixtures}/certificate.pem");
+    let run = |trusted: bool, arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gannet"));
+        let trusted = if trusted {
+            certificate.as_str()
+        } else {
+            "/dev/null"
+        };
+        command
+            .env("SSL_CERT_FILE", trusted)
+            .env_remove("SSL_CERT_DIR");
+        let output = command
+            .args(["load", "-n", "20", "-c", "1", "-t", "1"])
+            .args(arguments)
+            .output()
+            .unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), out(&output), complaint)
+    };
+    let name = format!("https://localhost:{port}/");
+    let address = format!("https://127.0.0.1:{port}/");
+    for (trusted, arguments, complaint) in [
+        (true, vec![name.as_str(), "--require", "errors<=0"], ""),
+        (
+            true,
+            vec![&name, "--new-connection", "--require", "errors<=0"],
+            "",
+        ),
+        (
+            true,
+            vec![
+                &name,
+                "--new-connection",
+                "--no-resumption",
+                "--require",
+                "errors<=0",
+            ],
+            "",
+        ),
+        (
+            true,
+            vec![&address, "--sni", "other.example", "--require", "errors<=0"],
+            "",
+        ),
+        (false, vec![&address, "-k", "--require", "errors<=0"], ""),
+        (true, vec![&address], "-k trusts any server"),
+        (
+            true,
+            vec![&name, "--sni", "third.example"],
+            "not valid for name",
+        ),
+        (false, vec![&name], "-k trusts any server"),
+    ] {
+        let (code, summary, said) = run(trusted, &arguments);
+        let expected = if complaint.is_empty() { 0 } else { 2 };
+        assert_eq!(code, Some(expected), "{arguments:?}: {summary}{said}");
+        assert!(said.contains(complaint), "{arguments:?}: {said}");
+        assert!(complaint.is_empty() || said.lines().count() == 1, "{said}");
+    }
+    server.stop();
+    let counts = log_counts(&directory);
+    let of = |line: &str| {
+        let line = line.replace("PORT", &port.to_string());
+        counts
+            .iter()
+            .find(|(_, found)| *found == line)
+            .map_or(0, |(count, _)| *count)
+    };
+    // Kept: one handshake. New connections: the session of the first, or of the look before the run, goes on.
+    assert_eq!(
+        of("localhost r localhost:PORT") + of("localhost . localhost:PORT"),
+        60,
+        "{counts:?}"
+    );
+    assert!(
+        (19..=40).contains(&of("localhost r localhost:PORT")),
+        "{counts:?}"
+    );
+    assert_eq!(
+        of("other.example . 127.0.0.1:PORT") + of("other.example r 127.0.0.1:PORT"),
+        20,
+        "{counts:?}"
+    );
+    assert_eq!(
+        of("- . 127.0.0.1:PORT") + of("- r 127.0.0.1:PORT"),
+        20,
+        "{counts:?}"
+    );
+}
+
 #[test]
 fn bad_input_gets_one_line() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,19 +1,23 @@
 //! An HTTP/1.1 client for one user: a connection to each server, a request and its response at a time.
 
 use crate::failure::Failure;
-use crate::plan::{ClientOptions, Step};
+use crate::plan::{ClientOptions, Plan, Step};
 use crate::record::Sample;
 use crate::response::{Invalid, Reader};
-use crate::target::Endpoint;
+use crate::stream::Stream;
+use crate::target::{Endpoint, Scheme, plain};
+use crate::tls::Tls;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
+use tokio_rustls::TlsConnector;
 
 /// The buffer that all connections of a thread read into.
 const SCRATCH: usize = 64 * 1024;
@@ -29,7 +33,7 @@ pub fn scratch() -> Scratch {
 
 /// One user's connections.
 pub struct Client {
-    connections: Vec<Option<TcpStream>>,
+    connections: Vec<Option<Stream>>,
     reader: Reader,
     scratch: Scratch,
     /// A request with values in it, being put together.
@@ -38,18 +42,20 @@ pub struct Client {
     /// When the response was whole.
     done_at: Option<Instant>,
     options: ClientOptions,
+    tls: Option<Tls>,
 }
 
 impl Client {
-    pub fn new(endpoints: usize, options: &ClientOptions, scratch: Scratch) -> Client {
+    pub fn new(plan: &Plan, scratch: Scratch) -> Client {
         Client {
-            connections: (0..endpoints).map(|_| None).collect(),
+            connections: plan.endpoints.iter().map(|_| None).collect(),
             reader: Reader::default(),
             scratch,
             assembled: Vec::new(),
             deadline: Deadline::default(),
             done_at: None,
-            options: options.clone(),
+            options: plan.client.clone(),
+            tls: plan.tls.clone(),
         }
     }
 
@@ -132,7 +138,7 @@ impl Client {
         &mut self,
         endpoint: &Endpoint,
         sample: &mut Sample,
-    ) -> Result<TcpStream, Failure> {
+    ) -> Result<Stream, Failure> {
         let start = Instant::now();
         let mut last = Failure::Connect("it has no address".to_owned());
         for address in &endpoint.addresses {
@@ -140,20 +146,41 @@ impl Client {
                 None => return Err(Failure::Timeout),
                 Some(Err(error)) => last = Failure::connect(&error),
                 Some(Ok(stream)) => {
-                    stream
-                        .set_nodelay(true)
-                        .map_err(|error| Failure::connect(&error))?;
+                    let failed = |error| Failure::connect(&error);
+                    stream.set_nodelay(true).map_err(failed)?;
                     sample.connect_ns = Some(nanoseconds(start.elapsed()));
-                    return Ok(stream);
+                    return match endpoint.scheme {
+                        Scheme::Http => Ok(Stream::Plain(stream)),
+                        Scheme::Https => self.shake_hands(endpoint, stream, sample).await,
+                    };
                 }
             }
         }
         Err(last)
     }
 
+    async fn shake_hands(
+        &mut self,
+        endpoint: &Endpoint,
+        stream: TcpStream,
+        sample: &mut Sample,
+    ) -> Result<Stream, Failure> {
+        let start = Instant::now();
+        let tls = self.tls.as_ref();
+        let tls = tls.ok_or_else(|| Failure::Tls("not set up".to_owned()))?;
+        let name = tls.name(endpoint).map_err(Failure::Tls)?;
+        let connector = TlsConnector::from(Arc::clone(&tls.config));
+        let shaken = self.deadline.within(connector.connect(name, stream)).await;
+        let stream = shaken
+            .ok_or(Failure::Timeout)?
+            .map_err(|error| Failure::Tls(plain(&error)))?;
+        sample.tls_ns = Some(nanoseconds(start.elapsed()));
+        Ok(Stream::Tls(Box::new(stream)))
+    }
+
     async fn converse(
         &mut self,
-        stream: &mut TcpStream,
+        stream: &mut Stream,
         step: &Step,
         values: &[Vec<u8>],
         sample: &mut Sample,
@@ -167,7 +194,12 @@ impl Client {
             }
         };
         sample.sent_bytes = bytes.len() as u64;
-        let sent = self.deadline.within(stream.write_all(bytes)).await;
+        let send = async {
+            stream.write_all(bytes).await?;
+            // TLS has records of its own that may still be on their way out.
+            stream.flush().await
+        };
+        let sent = self.deadline.within(send).await;
         sent.ok_or(Failure::Timeout)?
             .map_err(|error| Failure::io(&error))?;
         let sent_at = Instant::now();
@@ -204,7 +236,7 @@ impl Client {
 
     /// The response is whole: keeps the connection, or lets the server end it. If the client ended it first, its port
     /// would stay taken for a minute, and soon there would be none left.
-    async fn put_back(&mut self, step: &Step, mut stream: TcpStream) -> Result<(), Failure> {
+    async fn put_back(&mut self, step: &Step, mut stream: Stream) -> Result<(), Failure> {
         if self.reader.keep_alive {
             let slot = self.connections.get_mut(step.request.endpoint);
             if let Some(slot) = slot.filter(|_| !self.options.new_connection) {
@@ -231,7 +263,7 @@ impl Client {
 
 /// Reads once and feeds the reader; gives the number of bytes, 0 at the end of the connection.
 fn receive(
-    stream: &mut TcpStream,
+    stream: &mut Stream,
     scratch: &Scratch,
     reader: &mut Reader,
     cx: &mut Context<'_>,

@@ -78,11 +78,13 @@ fn carry_out(arguments: &Arguments) -> Result<u8, String> {
 pub fn reach(plan: &mut Plan) -> Result<(), String> {
     for endpoint in &mut plan.endpoints {
         endpoint.resolve()?;
-        let mut last = None;
+        let (mut last, mut connection) = (None, None);
         let reached = endpoint.addresses.iter().position(|address| {
-            TcpStream::connect_timeout(address, PROBE_MAX)
-                .map_err(|error| last = Some(plain(&error)))
-                .is_ok()
+            match TcpStream::connect_timeout(address, PROBE_MAX) {
+                Ok(stream) => connection = Some(stream),
+                Err(error) => last = Some(plain(&error)),
+            }
+            connection.is_some()
         });
         let Some(reached) = reached else {
             let why = last.unwrap_or_default();
@@ -93,6 +95,9 @@ pub fn reach(plan: &mut Plan) -> Result<(), String> {
         };
         // The address that answered comes first from now on.
         endpoint.addresses.swap(0, reached);
+        if let (Some(tls), Some(connection)) = (&plan.tls, connection) {
+            tls.probe(endpoint, connection)?;
+        }
     }
     Ok(())
 }

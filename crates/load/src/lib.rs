@@ -34,10 +34,14 @@ mod response;
 mod scenario;
 /// The run over time.
 pub mod series;
+/// A connection, with TLS or without.
+mod stream;
 /// URLs.
 pub mod target;
 /// Texts with places for values.
 pub mod template;
+/// Trust, names and sessions of TLS.
+pub mod tls;
 /// Durations, rates and sizes as people write them.
 pub mod units;
 /// A thread's users.

@@ -3,6 +3,7 @@
 use crate::request::Request;
 use crate::require::Requirement;
 use crate::target::Endpoint;
+use crate::tls::Tls;
 use regex::bytes::Regex;
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub struct Plan {
     /// Ends after so long; requests under way are waited for.
     pub duration: Option<Duration>,
     pub client: ClientOptions,
+    /// Needed if an endpoint speaks HTTPS.
+    pub tls: Option<Tls>,
     /// A body of another length than the first one is a failure.
     pub same_length: bool,
     pub requirements: Vec<Requirement>,
@@ -182,6 +185,7 @@ impl Default for Plan {
             requests: None,
             duration: None,
             client: ClientOptions::default(),
+            tls: None,
             same_length: false,
             requirements: Vec::new(),
             seed: 1,

@@ -151,7 +151,8 @@ impl Endpoint {
 pub fn plain(error: &std::io::Error) -> String {
     match error.raw_os_error() {
         Some(number) => sys::errno::text(number),
-        None => error.to_string(),
+        // One line, whatever a library has to say.
+        None => error.to_string().replace('\n', " "),
     }
 }
 

@@ -231,7 +231,7 @@ impl User {
         }
         User {
             number,
-            client: Client::new(plan.endpoints.len(), &plan.client, scratch),
+            client: Client::new(plan, scratch),
             random: fastrand::Rng::with_seed(plan.seed.wrapping_add(number as u64)),
             values,
             started: false,

@@ -63,6 +63,15 @@ pub struct Arguments {
     /// Use a connection for each request
     #[arg(long)]
     pub new_connection: bool,
+    /// Trust any server's certificate
+    #[arg(short = 'k', long)]
+    pub insecure: bool,
+    /// The name to ask for in TLS, and that the certificate must have
+    #[arg(long, value_name = "NAME")]
+    pub sni: Option<String>,
+    /// A full TLS handshake for every connection
+    #[arg(long)]
+    pub no_resumption: bool,
     /// A header line `Name: value`
     #[arg(short = 'H', long = "header", value_name = "LINE")]
     pub headers: Vec<String>,

@@ -5,7 +5,8 @@ use super::sources;
 use crate::assembly::Assembly;
 use crate::plan::{ClientOptions, Pace, Plan, Stage, THREADS_MAX, Think, USERS_MAX};
 use crate::require::Requirement;
-use crate::target::plain;
+use crate::target::{Scheme, plain};
+use crate::tls::{Tls, TlsOptions};
 use crate::units;
 use std::path::Path;
 use std::time::Duration;
@@ -48,6 +49,7 @@ pub fn plan(arguments: &Arguments) -> Result<(Plan, Option<String>), String> {
             timeout: arguments.timeout,
             ..ClientOptions::default()
         },
+        tls: None,
         same_length: false,
         requirements,
         seed: arguments.seed,
@@ -76,6 +78,17 @@ pub fn plan(arguments: &Arguments) -> Result<(Plan, Option<String>), String> {
     }
     if plan.requests == Some(0) {
         return Err("-n 0 asks for nothing".to_owned());
+    }
+    if plan
+        .endpoints
+        .iter()
+        .any(|endpoint| endpoint.scheme == Scheme::Https)
+    {
+        plan.tls = Some(Tls::new(&TlsOptions {
+            insecure: arguments.insecure,
+            resumption: !arguments.no_resumption,
+            name: arguments.sni.clone(),
+        })?);
     }
     for step in plan.steps_mut() {
         step.request.prepare(arguments.new_connection);
