@@ -140,21 +140,31 @@ impl HeaderList {
         self.headers.clear();
     }
 
-    /// Appends `Name: value` lines to a head being built, without the empty line that ends it.
-    /// CR, LF and NUL become spaces (RFC 9110, 5.5): unlike nginx, no value can split the response.
+    /// The headers before the one of this number, and the others; all come before a number that is too large.
+    pub fn split_at(&self, number: usize) -> (&[Header], &[Header]) {
+        self.headers.split_at(number.min(self.headers.len()))
+    }
+
+    /// Appends the headers to a head being built, without the empty line that ends it.
     pub fn write_to(&self, out: &mut Vec<u8>) {
-        for header in &self.headers {
-            write_clean(&header.name, out);
-            out.extend_from_slice(b": ");
-            write_clean(&header.value, out);
-            out.extend_from_slice(b"\r\n");
-        }
+        write(&self.headers, out);
     }
 
     fn position(&self, name: &[u8]) -> Option<usize> {
         self.headers
             .iter()
             .position(|h| h.name.eq_ignore_ascii_case(name))
+    }
+}
+
+/// Appends `Name: value` lines to a head being built.
+/// CR, LF and NUL become spaces (RFC 9110, 5.5): unlike nginx, no value can split the response.
+pub fn write(headers: &[Header], out: &mut Vec<u8>) {
+    for header in headers {
+        write_clean(&header.name, out);
+        out.extend_from_slice(b": ");
+        write_clean(&header.value, out);
+        out.extend_from_slice(b"\r\n");
     }
 }
 

@@ -267,7 +267,7 @@ fn is_proxied_permitted(allowed: Proxied, request: &Request, response: Option<&R
         return true;
     };
     if let Some(expires) = response.headers.find("Expires") {
-        return allowed.has(EXPIRED) && has_expired(expires, response.date.as_ref());
+        return allowed.has(EXPIRED) && has_expired(expires, response.headers.find("Date"));
     }
     let mut controls = response.headers.find_all("Cache-Control").peekable();
     if controls.peek().is_some() {

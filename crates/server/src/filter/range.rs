@@ -1,12 +1,13 @@
 //! Byte ranges (RFC 9110 section 14).
 
 use crate::config::directive::{Arity, HSL, Set, number, row};
-use crate::http::body::Part;
+use crate::http::body::{BodyError, BodyStream, Chunk, Part};
 use crate::http::{Body, Interrupt, Phase, Request, Response};
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use conf::table::Row;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
 use wire::fields::etag;
 use wire::fields::range::{self, Wanted};
 use wire::http1::{Known, Version};
@@ -46,31 +47,86 @@ pub fn apply(request: &Request, response: &mut Response) -> Phase {
             return Ok(());
         }
     }
-    let whole = match &response.body {
-        Body::Empty if size == 0 => Part::Memory(Bytes::new()),
-        body => match body.as_part() {
-            Some(part) => part,
-            None => return Ok(()),
-        },
-    };
     let max_ranges = usize::try_from(settings.max_ranges).ok();
     let parts = match range::parse(value, size, max_ranges) {
         Wanted::Whole => return Ok(()),
         Wanted::Unsatisfiable => return Err(unsatisfiable(response, size)),
         Wanted::Parts(parts) => parts,
     };
+    match (parts.as_slice(), whole(&response.body, size)) {
+        ([part], _) => {
+            let value = format!("bytes {}-{}/{size}", part.start, part.end - 1);
+            response.headers.push("Content-Range", value);
+            response.content_length = Some(part.end - part.start);
+            response.body = cut(std::mem::take(&mut response.body), part);
+        }
+        (parts, Some(whole)) if !response.single_range => {
+            multipart(response, &whole, parts, size);
+        }
+        _ => return Ok(()),
+    }
     response.status = 206;
     response.status_line = None;
     response.accept_ranges = false;
-    match parts.as_slice() {
-        [part] => {
-            let value = format!("bytes {}-{}/{size}", part.start, part.end - 1);
-            response.headers.push("Content-Range", value);
-            response.set_body(whole.slice(part.start, part.end - part.start).into());
-        }
-        parts => multipart(response, &whole, parts, size),
-    }
     Ok(())
+}
+
+/// The body as one part of this size, if it can be cut at several places.
+fn whole(body: &Body, size: u64) -> Option<Part> {
+    match body {
+        Body::Empty if size == 0 => Some(Part::Memory(Bytes::new())),
+        body => body.as_part(),
+    }
+}
+
+/// The piece of a body that a range means. Without a body (HEAD) there is nothing to cut.
+fn cut(body: Body, range: &Range<u64>) -> Body {
+    let length = range.end - range.start;
+    if let Some(part) = body.as_part() {
+        return part.slice(range.start, length).into();
+    }
+    match body {
+        Body::Stream(stream) => Body::Stream(Box::new(Piece {
+            stream,
+            skip: range.start,
+            left: length,
+        })),
+        body => body,
+    }
+}
+
+/// A piece of a stream; what comes behind it is not waited for.
+struct Piece {
+    stream: Box<dyn BodyStream>,
+    skip: u64,
+    left: u64,
+}
+
+impl BodyStream for Piece {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        loop {
+            if self.left == 0 {
+                return Poll::Ready(None);
+            }
+            let mut chunk = match ready!(self.stream.poll_chunk(context)) {
+                Some(Ok(chunk)) => chunk,
+                end => return Poll::Ready(end),
+            };
+            let skipped = self.skip.min(chunk.bytes.len() as u64);
+            self.skip -= skipped;
+            chunk.bytes.advance(skipped as usize);
+            let taken = self.left.min(chunk.bytes.len() as u64);
+            self.left -= taken;
+            chunk.bytes.truncate(taken as usize);
+            if !chunk.bytes.is_empty() || chunk.flush {
+                return Poll::Ready(Some(Ok(chunk)));
+            }
+        }
+    }
+
+    fn poll_fill(&mut self, context: &mut Context<'_>) {
+        self.stream.poll_fill(context);
+    }
 }
 
 /// 416 with the fields that the response has so far; the error pages give it a body.

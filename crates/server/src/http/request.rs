@@ -213,8 +213,8 @@ pub struct Request {
     /// `$request_id`, once asked for.
     pub id: RefCell<Option<[u8; 32]>>,
     pub sent: Sent,
-    /// The response that sent the request on inside the server (X-Accel-Redirect): some of its fields go with it.
-    pub carried: Option<Box<super::Response>>,
+    /// The Content-Type of the response that sent the request here; content has none of its own then.
+    pub content_type: Option<Bytes>,
     /// What other servers made of it, if any was asked.
     pub upstream: Option<Box<Trace>>,
 }
@@ -273,7 +273,7 @@ impl Request {
             started_ms,
             id: RefCell::new(None),
             sent: Sent::default(),
-            carried: None,
+            content_type: None,
             upstream: None,
         }
     }

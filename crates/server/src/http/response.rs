@@ -35,18 +35,23 @@ pub struct Response {
     /// Content-Type without the charset that the charset filter adds.
     pub content_type: Option<Bytes>,
     pub charset: Option<Bytes>,
+    /// The charset that an upstream asks for, by X-Accel-Charset.
+    pub override_charset: Option<Bytes>,
+    /// Type and charset as an upstream wrote them, where that is not the usual way.
+    pub unusual_content_type: Option<Bytes>,
     /// Content-Length as it is sent; set from the body where it is known. `None` with a stream: chunked, or until close.
     pub content_length: Option<u64>,
     pub last_modified: Option<LastModified>,
-    /// Sent first among `headers`.
     pub etag: Option<Bytes>,
+    /// How many of `headers` are sent before the ETag.
+    pub etag_place: usize,
     /// Location as the feature gave it; the redirect settings make it absolute.
     pub location: Option<Bytes>,
     pub headers: HeaderList,
     pub body: Body,
-    /// Server and Date of an upstream, in place of the server's own.
-    pub server: Option<Bytes>,
-    pub date: Option<Bytes>,
+    /// An upstream's Server and Date stand in `headers`, in place of the server's own.
+    pub has_server: bool,
+    pub has_date: bool,
     /// The file that the body is, whole, where the response is nothing else; with `copied`, what the copy was made of.
     pub file: Option<Rc<Entry>>,
     /// The body is this copy of the file in a content coding.
@@ -55,6 +60,8 @@ pub struct Response {
     pub depends_on_accept: bool,
     /// The range filter may cut the body.
     pub allow_ranges: bool,
+    /// But not into several pieces: the body is not at hand as a whole.
+    pub single_range: bool,
     /// `Accept-Ranges: bytes` is sent, after `headers`.
     pub accept_ranges: bool,
     /// `add_trailer` has fields for this response: it is chunked where the client can take that, and they are worked out
@@ -91,6 +98,37 @@ impl Response {
         }
     }
 
+    /// Sets the type from a Content-Type that may name a charset.
+    pub fn set_content_type(&mut self, given: Bytes) {
+        let Some((kind, charset)) = split_charset(&given) else {
+            self.content_type = Some(given);
+            self.charset = None;
+            self.unusual_content_type = None;
+            return;
+        };
+        let usual = [kind, b"; charset=", charset].concat() == given;
+        let (kind, charset) = (given.slice_ref(kind), given.slice_ref(charset));
+        self.content_type = Some(kind);
+        self.charset = Some(charset);
+        self.unusual_content_type = (!usual).then_some(given);
+    }
+
+    /// The Content-Type as an upstream wrote it, unless another type or charset has taken its place.
+    #[must_use]
+    pub fn content_type_as_given(&self) -> Option<Bytes> {
+        let kind = self.content_type.as_ref()?;
+        let Some(charset) = &self.charset else {
+            return Some(kind.clone());
+        };
+        let holds = |given: &&Bytes| {
+            split_charset(given).is_some_and(|parts| parts == (&kind[..], &charset[..]))
+        };
+        match self.unusual_content_type.as_ref().filter(holds) {
+            Some(given) => Some(given.clone()),
+            None => Some([kind, &b"; charset="[..], charset].concat().into()),
+        }
+    }
+
     /// Replaces the body, and with it the length.
     pub fn set_body(&mut self, body: Body) {
         self.content_length = body.length();
@@ -100,5 +138,67 @@ impl Response {
     /// Drops what belongs to the body that was: length, ranges, validators.
     pub fn clear_content_length(&mut self) {
         self.content_length = None;
+    }
+}
+
+/// The type before a parameter `charset`, and its value without quotes; `None` if there is no such parameter.
+fn split_charset(given: &[u8]) -> Option<(&[u8], &[u8])> {
+    const NAME: &[u8] = b"charset=";
+    let mut from = 0;
+    while let Some(semicolon) = memchr::memchr(b';', given.get(from..)?) {
+        let before = from + semicolon;
+        from = before + 1;
+        let parameter = given.get(from..)?;
+        let blanks = parameter.iter().take_while(|&&byte| byte == b' ').count();
+        let parameter = parameter.get(blanks..)?;
+        let Some((name, value)) = parameter.split_at_checked(NAME.len()) else {
+            continue;
+        };
+        if name.eq_ignore_ascii_case(NAME) {
+            let value = value.strip_prefix(b"\"").unwrap_or(value);
+            let value = value.strip_suffix(b"\"").unwrap_or(value);
+            return Some((given.get(..before)?, value));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charsets_are_told_from_types_and_written_as_they_came() {
+        for (given, kind, charset) in [
+            ("text/html", "text/html", None),
+            ("text/html; charset=utf-8", "text/html", Some("utf-8")),
+            ("text/html;Charset=\"utf-8\"", "text/html", Some("utf-8")),
+            ("a/b; x=y; charset=z", "a/b; x=y", Some("z")),
+            ("a/b; charset", "a/b; charset", None),
+            ("", "", None),
+        ] {
+            let mut response = Response::default();
+            response.set_content_type(Bytes::from_static(given.as_bytes()));
+            assert_eq!(
+                response.content_type.as_deref(),
+                Some(kind.as_bytes()),
+                "{given}"
+            );
+            assert_eq!(
+                response.charset.as_deref(),
+                charset.map(str::as_bytes),
+                "{given}"
+            );
+            assert_eq!(
+                response.content_type_as_given().as_deref(),
+                Some(given.as_bytes())
+            );
+            response.charset = Some(Bytes::from_static(b"koi8-r"));
+            let other = format!("{kind}; charset=koi8-r");
+            assert_eq!(
+                response.content_type_as_given().as_deref(),
+                Some(other.as_bytes())
+            );
+        }
     }
 }

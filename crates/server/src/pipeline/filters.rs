@@ -18,7 +18,7 @@ pub fn apply(request: &Request, response: &mut Response) -> Phase {
     compress::apply(request, response);
     range::apply(request, response)?;
     redirect::apply(request, response);
-    if response.status == 204 {
+    if response.status == 204 && response.status_line.is_none() {
         drop_content(response);
     }
     if !matches!(response.status, 200 | 206 | 304) {
@@ -29,11 +29,17 @@ pub fn apply(request: &Request, response: &mut Response) -> Phase {
 
 /// Gives the response the fields that phases had for it, before all others.
 fn take_fields(request: &Request, response: &mut Response) {
+    if let Some(kind) = &request.content_type
+        && !response.is_error_page
+    {
+        response.set_content_type(kind.clone());
+    }
     let mut fields = request.fields.borrow_mut();
     if fields.is_empty() {
         return;
     }
     let mut fields = std::mem::take(&mut *fields);
+    response.etag_place += fields.len();
     for field in std::mem::take(&mut response.headers).iter() {
         fields.push(field.name.clone(), field.value.clone());
     }

@@ -7,13 +7,14 @@ use super::idle::{self, Owner};
 use super::line::Line;
 use super::receive::{Answer, From};
 use super::relay::Job;
-use super::response_head::{self, Instructions};
+use super::response_head::{self, Instructions, Redirect};
 use super::settings::{Family, Settings};
 use crate::http::body::Body;
 use crate::http::trace::Attempt;
 use crate::http::{Interrupt, Phase, Request, Response};
 use crate::log::error::{Level, write_late, write_request};
 use crate::net::tunnel::{Times, Tunnel};
+use bytes::Bytes;
 use std::rc::Rc;
 use wire::http1::Known;
 
@@ -27,18 +28,26 @@ pub fn finish(
     mut ending: Finish,
 ) -> Phase<Response> {
     let attempt = Rc::clone(&ending.attempt);
-    let received = response_head::read(request, job.family, settings, &answer)
-        .map_err(|text| refuse(request, &attempt, &text))?;
+    attempt.status.set(answer.head.status);
+    keep_fields(request, &answer);
+    let received = response_head::read(request, job.family, settings, &answer.head, &answer.buffer)
+        .inspect_err(|_| attempt.end())?;
     let (mut response, instructions) = (received.response, received.instructions);
-    attempt.status.set(response.status);
     let (framing, length) = answer
         .framing(job.is_head, job.keep)
         .map_err(|text| refuse(request, &attempt, &text))?;
     if let Some(interrupt) = intercept(request, settings, &response, &attempt) {
         return Err(interrupt);
     }
-    if let Some(interrupt) = accelerate(request, &instructions, &mut response, &attempt) {
-        return Err(interrupt);
+    if let Some(rate) = instructions.limit_rate {
+        request.limit_rate.set(Some(rate));
+    }
+    if let Some(redirect) = instructions.redirect {
+        attempt.end();
+        return Err(go_on(request, redirect));
+    }
+    if response.content_type.is_some() {
+        request.content_type = None;
     }
     ending.keeps &= !answer.is_early && answer.keeps_alive();
     if response.status == 101 && request.field(Known::Upgrade).is_some() {
@@ -112,23 +121,34 @@ fn intercept(
     Some(Interrupt::Respond(Box::new(page)))
 }
 
-/// `X-Accel-Redirect`: the request goes on inside the server, with some of the response's fields.
-fn accelerate(
-    request: &mut Request,
-    instructions: &Instructions,
-    response: &mut Response,
-    attempt: &Attempt,
-) -> Option<Interrupt> {
-    if let Some(rate) = instructions.limit_rate {
-        request.limit_rate.set(Some(rate));
+/// Keeps the fields as they came, for `$upstream_http_…`.
+fn keep_fields(request: &mut Request, answer: &Answer) {
+    if !request
+        .generation
+        .config
+        .http
+        .variables
+        .uses_upstream_fields
+    {
+        return;
     }
-    let target = instructions.redirect.clone()?;
-    attempt.end();
+    let copy = |span: wire::http1::Span| Bytes::copy_from_slice(span.of(&answer.buffer));
+    if let Some(trace) = &mut request.upstream {
+        let fields = answer.head.fields.iter();
+        trace.fields = fields
+            .map(|field| (copy(field.name), copy(field.value)))
+            .collect();
+    }
+}
+
+/// `X-Accel-Redirect`: the request goes on inside the server, with some of the response's fields.
+fn go_on(request: &mut Request, redirect: Redirect) -> Interrupt {
     if request.method != wire::http1::Method::Head {
         request.method = wire::http1::Method::Get;
     }
-    request.carried = Some(Box::new(std::mem::take(response)));
-    Some(Interrupt::Redirect(target))
+    request.content_type = redirect.content_type;
+    *request.fields.get_mut() = redirect.fields;
+    Interrupt::Redirect(redirect.target)
 }
 
 /// The two connections become one.

@@ -3,6 +3,7 @@
 use super::body::Framing;
 use super::failure::{Failure, Stage};
 use super::line::Line;
+use super::response_head;
 use super::settings::{Family, Settings};
 use crate::http::Request;
 use crate::http::trace::{Attempt, Late, Severity};
@@ -124,6 +125,7 @@ impl Receiver<'_> {
                 let head = parser.head();
                 // Interim responses are not the answer; 101 is one.
                 if !matches!(head.status, 100 | 102..=199) {
+                    response_head::check(Family::Proxy, head, &buffer).map_err(Failure::Invalid)?;
                     return Ok(Answer {
                         head: parser.take_head(),
                         head_length: length,
@@ -180,8 +182,11 @@ impl Receiver<'_> {
                 at += step.consumed;
                 if let Step::Whole(length) = self.parse(&mut parser, &buffer)? {
                     read.drain(..at);
+                    let mut head = parser.take_head();
+                    head.status = response_head::check(Family::FastCgi, &head, &buffer)
+                        .map_err(Failure::Invalid)?;
                     return Ok(Answer {
-                        head: parser.take_head(),
+                        head,
                         head_length: length,
                         buffer,
                         from: From::FastCgi {

@@ -1,9 +1,10 @@
 //! The head of a response in nginx's order, and how the end of its body is told.
 
-use crate::filter::headers;
+use crate::filter::headers::append_trailers;
 use crate::http::body::Part;
 use crate::http::{Body, Request, Response, status, thread};
 use bytes::Bytes;
+use wire::headers;
 use wire::http1::{Version, chunked};
 
 /// How the end of the body is told.
@@ -65,7 +66,7 @@ pub fn last_chunk(request: &Request, of_source: Vec<(Bytes, Bytes)>) -> Bytes {
             trailers.extend_from_slice(part);
         }
     }
-    headers::append_trailers(request, &mut trailers);
+    append_trailers(request, &mut trailers);
     if trailers.is_empty() {
         return Bytes::from_static(chunked::LAST_CHUNK);
     }
@@ -85,24 +86,15 @@ pub fn write_head(request: &Request, response: &Response, framing: Framing, out:
             out.extend_from_slice(format!("{:03} ", response.status).as_bytes());
         }
     }
-    out.extend_from_slice(b"\r\nServer: ");
-    match &response.server {
-        Some(server) => out.extend_from_slice(server),
-        None => out.extend_from_slice(settings.transmission.server_tokens.text().as_bytes()),
+    if !response.has_server {
+        out.extend_from_slice(b"\r\nServer: ");
+        out.extend_from_slice(settings.transmission.server_tokens.text().as_bytes());
     }
-    out.extend_from_slice(b"\r\nDate: ");
-    match &response.date {
-        Some(date) => out.extend_from_slice(date),
-        None => thread::append_date(out),
+    if !response.has_date {
+        out.extend_from_slice(b"\r\nDate: ");
+        thread::append_date(out);
     }
-    if let Some(kind) = &response.content_type {
-        out.extend_from_slice(b"\r\nContent-Type: ");
-        out.extend_from_slice(kind);
-        if let Some(charset) = &response.charset {
-            out.extend_from_slice(b"; charset=");
-            out.extend_from_slice(charset);
-        }
-    }
+    write_content_type(response, out);
     if let Some(length) = response.content_length
         && framing != Framing::Chunked
     {
@@ -127,16 +119,30 @@ pub fn write_head(request: &Request, response: &Response, framing: Framing, out:
     if request.vary_accept_encoding.get() && settings.compression.vary {
         out.extend_from_slice(b"\r\nVary: Accept-Encoding");
     }
-    if let Some(etag) = &response.etag {
-        out.extend_from_slice(b"\r\nETag: ");
-        out.extend_from_slice(etag);
-    }
     out.extend_from_slice(b"\r\n");
-    response.headers.write_to(out);
+    let (before, after) = response.headers.split_at(response.etag_place);
+    headers::write(before, out);
+    if let Some(etag) = &response.etag {
+        out.extend_from_slice(b"ETag: ");
+        out.extend_from_slice(etag);
+        out.extend_from_slice(b"\r\n");
+    }
+    headers::write(after, out);
     if response.accept_ranges {
         out.extend_from_slice(b"Accept-Ranges: bytes\r\n");
     }
     out.extend_from_slice(b"\r\n");
+}
+
+fn write_content_type(response: &Response, out: &mut Vec<u8>) {
+    let Some(kind) = &response.content_type else {
+        return;
+    };
+    out.extend_from_slice(b"\r\nContent-Type: ");
+    match &response.charset {
+        None => out.extend_from_slice(kind),
+        Some(_) => out.extend_from_slice(&response.content_type_as_given().unwrap_or_default()),
+    }
 }
 
 fn write_connection(request: &Request, response: &Response, out: &mut Vec<u8>) {
