@@ -432,6 +432,57 @@ fn tls_checks_names_and_resumes_sessions() {
     );
 }
 
+/// The page in a browser, as wide as a screen and as a phone, and as it is printed.
+#[test]
+fn the_report_s_page_draws_its_charts() {
+    let responder = Responder::start(|n| match n % 50 {
+        49 => b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n".to_vec(),
+        _ => b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_vec(),
+    })
+    .unwrap();
+    let url = format!(
+        "http://127.0.0.1:{}/<script>alert(1)</script>",
+        responder.port()
+    );
+    let directory = Directory::create();
+    let page = directory.path().join("page.html");
+    let file = page.display().to_string();
+    let output = load(&["-d", "1s", "--rate", "300", "--html", &file, &url]);
+    assert_eq!(output.status.code(), Some(0));
+    let browser = |size: &str, arguments: &[&str]| {
+        Command::new("chromium")
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+            ])
+            .arg(format!(
+                "--user-data-dir={}/browser",
+                directory.path().display()
+            ))
+            .arg(format!("--window-size={size}"))
+            .args(arguments)
+            .arg(format!("file://{file}"))
+            .output()
+    };
+    if let Err(error) = browser("800,600", &["--dump-dom"]) {
+        eprintln!("skipped: chromium does not run: {error}");
+        return;
+    }
+    for size in ["1280,900", "500,800"] {
+        let seen = out(&browser(size, &["--dump-dom", "--virtual-time-budget=2000"]).unwrap());
+        let start = seen.get(..300).unwrap_or(&seen);
+        assert!(start.contains("data-charts=\"6\""), "{size}: {start}");
+        assert!(start.contains("data-fits=\"true\""), "{size}: {start}");
+        assert_eq!(seen.matches("<canvas").count(), 6, "{size}");
+    }
+    let printed = directory.path().join("page.pdf");
+    let argument = format!("--print-to-pdf={}", printed.display());
+    browser("1280,900", &[&argument]).unwrap();
+    assert!(fs::read(&printed).unwrap().starts_with(b"%PDF"));
+}
+
 #[test]
 fn bad_input_gets_one_line() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -2,7 +2,7 @@
 
 use crate::engine::{Control, run};
 use crate::plan::Plan;
-use crate::report::{Report, csv, jmeter, json, locust, text};
+use crate::report::{Report, csv, html, jmeter, json, locust, text};
 use crate::target::plain;
 pub use ab::ab;
 use arguments::{Arguments, Format};
@@ -128,6 +128,7 @@ fn write_files(report: &Report, arguments: &Arguments) -> Result<(), String> {
         (&arguments.json, json::text as fn(&Report) -> String),
         (&arguments.csv, csv::rows),
         (&arguments.csv_series, csv::series),
+        (&arguments.html, html::page),
     ];
     for (path, form) in files {
         if let Some(path) = path {

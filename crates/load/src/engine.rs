@@ -203,7 +203,7 @@ impl Collector<'_> {
                 observer.look(elapsed.unwrap_or_default(), &self.series, &self.run.control);
             }
         }
-        self.series.finish();
+        self.series.finish(self.last_ns as f64 / 1e9);
         if let (Some(planned), false) = (self.run.plan.duration, self.run.control.is_stopped()) {
             // The time that was asked for counts in full, even if its end passed in silence.
             let ended_early = self.run.plan.requests.is_some();

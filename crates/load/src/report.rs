@@ -15,6 +15,8 @@ use std::time::{Duration, SystemTime};
 pub mod ab;
 /// Rows for spreadsheets.
 pub mod csv;
+/// One page with charts.
+pub mod html;
 /// JMeter's aggregate report.
 pub mod jmeter;
 /// Everything, for machines.

@@ -77,14 +77,30 @@ impl Series {
         }
     }
 
-    /// Makes points of what some threads did not see any more.
-    pub fn finish(&mut self) {
+    /// Makes points of what some threads did not see any more. The run ended at `end_s`: the last point is as long as it
+    /// really was, or goes with the one before where it is a small rest.
+    pub fn finish(&mut self, end_s: f64) {
         for (_, (_, interval)) in std::mem::take(&mut self.open) {
             self.close(&interval);
         }
         let is_silent = |point: &Point| point.requests == 0;
         while self.points.last().is_some_and(is_silent) {
             self.points.pop();
+        }
+        let Some(last) = self.points.last_mut() else {
+            return;
+        };
+        let begin_s = last.at_s - last.length_s / 2.0;
+        let (whole_s, rest_s) = (last.length_s, (end_s - begin_s).max(1e-6));
+        if rest_s >= whole_s {
+            return;
+        }
+        last.length_s = rest_s;
+        last.at_s = begin_s + rest_s / 2.0;
+        let pair = self.points.len().saturating_sub(2);
+        if rest_s < whole_s / 2.0 && self.points.len() > 1 {
+            let rest = self.points.split_off(pair);
+            self.points.push(merged(&rest));
         }
     }
 
@@ -145,7 +161,7 @@ fn merged(points: &[Point]) -> Point {
         requests: a.requests + b.requests,
         failures: a.failures + b.failures,
         received_bytes: a.received_bytes + b.received_bytes,
-        users: b.users,
+        users: a.users.max(b.users),
         classes,
         mean_ms: mean(|point| point.mean_ms),
         p50_ms: mean(|point| point.p50_ms),
@@ -188,11 +204,41 @@ mod tests {
         assert_eq!(series.points.len(), 1);
         assert_eq!((series.points[0].requests, series.points[0].users), (5, 2));
         series.take(interval(2, 0));
-        series.finish();
+        series.finish(2.0);
         let requests: Vec<u64> = series.points.iter().map(|point| point.requests).collect();
         assert_eq!(requests, [5, 1]);
         assert!((series.points[1].at_s - 1.5).abs() < 1e-9);
         assert!((series.points[1].p50_ms - 2.0).abs() < 0.02);
+    }
+
+    #[test]
+    fn the_last_point_is_as_long_as_it_was() {
+        for (end_s, lengths) in [
+            (3.0, vec![1.0, 1.0, 1.0]),
+            (2.7, vec![1.0, 1.0, 0.7]),
+            (2.1, vec![1.0, 1.1]),
+        ] {
+            let mut series = Series::new(Duration::from_secs(1), 1);
+            (0..3).for_each(|index| series.take(interval(index, 2)));
+            series.finish(end_s);
+            let found: Vec<f64> = series.points.iter().map(|point| point.length_s).collect();
+            assert_eq!(found.len(), lengths.len());
+            assert!(
+                found
+                    .iter()
+                    .zip(&lengths)
+                    .all(|(a, b)| (a - b).abs() < 1e-9),
+                "{found:?}"
+            );
+            assert_eq!(
+                series
+                    .points
+                    .iter()
+                    .map(|point| point.requests)
+                    .sum::<u64>(),
+                6
+            );
+        }
     }
 
     #[test]

@@ -113,6 +113,9 @@ pub struct Arguments {
     /// Write the course of the run as CSV
     #[arg(long, value_name = "FILE")]
     pub csv_series: Option<PathBuf>,
+    /// Write one page with tables and charts, which needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Show nothing while it runs
     #[arg(short = 'q', long)]
     pub quiet: bool,
