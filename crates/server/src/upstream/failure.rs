@@ -91,6 +91,18 @@ impl Failure {
         })
     }
 
+    /// What the try was doing.
+    #[must_use]
+    pub fn stage(&self) -> Stage {
+        match self {
+            Failure::Call { stage, .. }
+            | Failure::TimedOut(stage)
+            | Failure::Closed(stage)
+            | Failure::ClientGone(stage) => *stage,
+            Failure::Invalid(_) | Failure::Status(_) => Stage::ReadingHead,
+        }
+    }
+
     /// The status for the client.
     #[must_use]
     pub fn status(&self) -> u16 {

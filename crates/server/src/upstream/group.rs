@@ -101,6 +101,8 @@ pub enum Outcome {
     Failed,
     /// Nobody knows: the client went away, say.
     Released,
+    /// The server had closed the connection that was kept: it is no try, and the server may be asked again.
+    Stale,
 }
 
 impl Group {
@@ -188,6 +190,10 @@ impl Group {
 
     /// Ends a try; true if the server is not asked any more for a while: `upstream server temporarily disabled`.
     pub fn report(&self, choice: &mut Choice, peer: Peer, outcome: Outcome) -> bool {
+        if outcome == Outcome::Stale {
+            choice.forget(&peer);
+            return false;
+        }
         if choice.peers.single().is_some() {
             peer.endpoint.forgive();
             choice.tries = 0;
@@ -195,7 +201,7 @@ impl Group {
         }
         choice.tries = choice.tries.saturating_sub(1);
         match outcome {
-            Outcome::Ok | Outcome::Released => {
+            Outcome::Ok | Outcome::Released | Outcome::Stale => {
                 peer.endpoint.note_success();
                 false
             }
@@ -235,6 +241,14 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// Lets a server be tried again.
+    fn forget(&mut self, peer: &Peer) {
+        let mut endpoints = self.tier().endpoints.iter();
+        if let Some(index) = endpoints.position(|other| Arc::ptr_eq(other, &peer.endpoint)) {
+            self.tried.remove(index);
+        }
+    }
+
     fn tier(&self) -> &Tier {
         match self.backup {
             true => &self.peers.backup,

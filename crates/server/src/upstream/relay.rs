@@ -219,16 +219,13 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
             write_request(request, level, format_args!("{text}"));
         }
         let is_stale = way.reused && matches!(failure, Failure::Call { .. } | Failure::Closed(_));
-        let tries_left = choice.tries;
         if group.report(&mut choice, peer, outcome(&failure, is_stale)) {
-            let text = "upstream server temporarily disabled";
-            write_request(request, Level::Warning, format_args!("{text}"));
+            let (text, stage) = ("upstream server temporarily disabled", failure.stage());
+            let message = format_args!("{text} {}", stage.as_str());
+            write_request(request, Level::Warning, message);
         }
-        if is_stale {
-            // The upstream had closed the connection that was kept: it is no try, and the next has one of its own.
-            choice.tries = tries_left;
-            fresh = true;
-        }
+        // The next one has a connection of its own.
+        fresh |= is_stale;
         if let Failure::ClientGone(_) = failure {
             return Err(Interrupt::Status(499));
         }
@@ -257,7 +254,7 @@ fn outcome(failure: &Failure, is_stale: bool) -> Outcome {
     match failure {
         Failure::ClientGone(_) => Outcome::Released,
         Failure::Status(403 | 404) => Outcome::Ok,
-        _ if is_stale => Outcome::Released,
+        _ if is_stale => Outcome::Stale,
         _ => Outcome::Failed,
     }
 }

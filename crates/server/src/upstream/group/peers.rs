@@ -125,6 +125,17 @@ impl Tried {
         }
     }
 
+    pub fn remove(&mut self, index: usize) {
+        let (word, bit) = (index / 64, index % 64);
+        let bits = match word {
+            0 => Some(&mut self.first),
+            word => self.more.get_mut(word - 1),
+        };
+        if let Some(bits) = bits {
+            *bits &= !(1 << bit);
+        }
+    }
+
     pub fn clear(&mut self) {
         self.first = 0;
         self.more.clear();
@@ -165,6 +176,9 @@ mod tests {
             assert!(tried.contains(index));
         }
         assert!(!tried.contains(1) && !tried.contains(65) && !tried.contains(1000));
+        tried.remove(200);
+        tried.remove(1000);
+        assert!(!tried.contains(200) && tried.contains(64));
         tried.clear();
         assert!(!tried.contains(0) && !tried.contains(200));
     }
