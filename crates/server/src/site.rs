@@ -12,6 +12,7 @@ use crate::process::{
 };
 use crate::worker::{Begin, Command, Worker};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -251,7 +252,24 @@ fn plan(config: &Config, _: &Paths) -> Result<Plan, String> {
         let spec = children::spec(&pool.settings, plan.user.as_ref())?;
         plan.children.push(spec);
     }
+    plan.directories.extend(temp_directories(config));
     Ok(plan)
+}
+
+/// The directories for temporary files that the locations name.
+fn temp_directories(config: &Config) -> Vec<PathBuf> {
+    let mut directories: Vec<PathBuf> = Vec::new();
+    for location in &config.http.locations {
+        let settings = &location.settings;
+        let named = [&settings.proxy_relay.temp, &settings.fastcgi_relay.temp];
+        let named = named.into_iter().flatten().map(|temp| &temp.directory);
+        for directory in named.chain([&settings.request_body.temp_path.directory]) {
+            if !directories.contains(directory) {
+                directories.push(directory.clone());
+            }
+        }
+    }
+    directories
 }
 
 /// A log of the main context, to which the process layer writes as well.

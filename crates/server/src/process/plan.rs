@@ -87,8 +87,9 @@ impl Plan {
             .iter()
             .filter(|directory| !directory.exists())
         {
+            let parent = directory.parent().map_or(Ok(()), std::fs::create_dir_all);
             let mut builder = std::fs::DirBuilder::new();
-            let made = builder.recursive(true).mode(0o755).create(directory);
+            let made = parent.and_then(|()| builder.mode(0o700).create(directory));
             if let (Ok(()), Some((user, _))) = (made, self.worker_user()) {
                 let _refused = sys::file::change_owner_at(directory, user.uid);
             }
