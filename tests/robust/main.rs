@@ -12,4 +12,5 @@ mod exhaustion; // connections, descriptors, files that shrink
 mod hostile; // requests that are none
 mod keepalive; // how long a connection is kept
 mod rate;
-mod slow; // clients that take their time // limit_rate
+mod slow; // clients that take their time
+mod upstreams; // servers behind it that fail

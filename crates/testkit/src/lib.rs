@@ -2,7 +2,7 @@
 //! and the case folders of `tests/cases` (their format is in tests/README.md).
 
 /// A listening socket with a thread for each connection.
-mod acceptor;
+pub mod acceptor;
 /// Case folders: their files, their run, the comparison.
 pub mod case;
 /// A client that sends exactly the bytes it is given.
