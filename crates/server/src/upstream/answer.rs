@@ -100,7 +100,7 @@ fn refuse(request: &Request, attempt: &Attempt, text: &str) -> Interrupt {
 
 /// `proxy_intercept_errors`: a page of the configuration takes the response's place.
 fn intercept(
-    request: &Request,
+    request: &mut Request,
     settings: &Settings,
     response: &Response,
     attempt: &Attempt,
@@ -113,10 +113,11 @@ fn intercept(
     let kept = response.headers.iter().filter(|header| {
         response.status == 401 && header.name.eq_ignore_ascii_case(b"WWW-Authenticate")
     });
-    let mut page = Response::status(response.status);
+    let fields = request.fields.get_mut();
     for header in kept {
-        page.headers.push(header.name.clone(), header.value.clone());
+        fields.push(header.name.clone(), header.value.clone());
     }
+    let mut page = Response::status(response.status);
     page.location = response.location.clone();
     Some(Interrupt::Respond(Box::new(page)))
 }

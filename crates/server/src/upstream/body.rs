@@ -110,6 +110,12 @@ struct Spill {
 }
 
 impl Store {
+    /// Counts bytes of the body as they came, framing and all, as nginx does.
+    fn count(&self, bytes: usize) {
+        let length = &self.attempt.response_length;
+        length.set(length.get() + bytes as u64);
+    }
+
     fn keep(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -242,12 +248,14 @@ impl UpstreamBody {
 
     /// Takes the bytes that came with the head; a body without any is whole with that.
     pub fn begin(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
         let progress = self.decode(bytes);
         self.settle(progress);
     }
 
     /// Takes bytes that came with the head of a program's response and were unwrapped with it.
     pub fn begin_unwrapped(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
         let mut own = bytes;
         if let Framing::FastCgi {
             left: Some(left), ..
@@ -329,6 +337,7 @@ impl UpstreamBody {
                 self.taken += read;
                 let received = &self.attempt.bytes_received;
                 received.set(received.get() + read);
+                self.count(read as usize);
                 self.settle(progress);
                 self.keep_to_rate();
             }
@@ -382,9 +391,13 @@ impl UpstreamBody {
         }
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
+    /// Counts bytes of the body as they came, framing and all, as nginx does.
+    fn count(&self, bytes: usize) {
         let length = &self.attempt.response_length;
-        length.set(length.get() + bytes.len() as u64);
+        length.set(length.get() + bytes as u64);
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
         self.ending.saw(bytes);
         self.store.keep(bytes);
     }

@@ -331,6 +331,12 @@ impl Reader<'_> {
     }
 
     fn finish(mut self) -> Phase<Received> {
+        // As in nginx, a server whose Server and Date pass and which sends none leaves the response without.
+        if self.family == Family::Proxy {
+            let passes = |known: Known, name: &[u8]| !self.settings.hides(self.family, known, name);
+            self.received.response.has_server |= passes(Known::Server, b"Server");
+            self.received.response.has_date |= passes(Known::Date, b"Date");
+        }
         if let Some(uri) = self.redirect.take() {
             self.received.instructions.redirect = Some(Redirect {
                 target: target(self.request, &uri)?,
