@@ -110,12 +110,6 @@ struct Spill {
 }
 
 impl Store {
-    /// Counts bytes of the body as they came, framing and all, as nginx does.
-    fn count(&self, bytes: usize) {
-        let length = &self.attempt.response_length;
-        length.set(length.get() + bytes as u64);
-    }
-
     fn keep(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
