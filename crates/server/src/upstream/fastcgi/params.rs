@@ -45,14 +45,13 @@ impl Params {
     pub fn compile(written: &[Param]) -> Params {
         let mut params = Params::default();
         for param in written {
-            if let Some(field) = param.name.strip_prefix(PREFIX)
-                && !field.is_empty()
-            {
-                params.replaced.push(field.into());
-            }
+            let field = param.name.strip_prefix(PREFIX);
+            let field = field.filter(|field| !field.is_empty());
+            params.replaced.extend(field.map(Box::from));
             let name = param.name.clone();
             match param.value.constant() {
-                Some(value) if value.is_empty() && param.if_not_empty => {}
+                // A field that is set to nothing is hidden.
+                Some(value) if value.is_empty() && (param.if_not_empty || field.is_some()) => {}
                 Some(value) => params.pieces.push(Piece::Text { name, value }),
                 None => params.pieces.push(Piece::Value {
                     name,
@@ -175,7 +174,7 @@ mod tests {
             param("HTTP_", "x", false),
             param("HTTP_X_Y", "", true),
         ]);
-        assert_eq!(params.pieces.len(), 3);
+        assert_eq!(params.pieces.len(), 2);
         for (name, replaced) in [("PROXY", true), ("X_Y", true), ("S", false), ("", false)] {
             assert_eq!(params.replaces(name.as_bytes()), replaced, "{name}");
         }
