@@ -1,0 +1,1 @@
+fetch("/api/v2/orders");

@@ -1,0 +1,4 @@
+<?php
+// In the place of WordPress: says what it was asked for.
+header('Content-Type: text/plain');
+echo "the editors' area's script got ", $_SERVER['REQUEST_URI'], "\n";

@@ -1,0 +1,2 @@
+<?php
+// Passwords of the database would stand here.
