@@ -189,6 +189,15 @@ pub fn pending_error(socket: impl AsFd) -> io::Result<Option<io::Error>> {
     Ok((number != 0).then(|| io::Error::from_raw_os_error(number)))
 }
 
+/// Bytes that were written to a UNIX socket and that the other side has not read yet (the kernel's accounts, which count
+/// more than the bytes alone): 0 says that it has read all.
+pub fn unread_by_peer(socket: impl AsFd) -> io::Result<usize> {
+    let mut count: libc::c_int = 0;
+    // SAFETY: the call writes one integer, which outlives it.
+    check(unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut count) })?;
+    usize::try_from(count).map_err(io::Error::other)
+}
+
 /// Ends the connection in one direction or both; an error of a peer already gone is returned like any other.
 pub fn shutdown(socket: impl AsFd, how: std::net::Shutdown) -> io::Result<()> {
     let how = match how {
@@ -283,6 +292,16 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         (listener, client)
+    }
+
+    #[test]
+    fn what_the_peer_has_not_read_is_known() {
+        use std::io::{Read, Write};
+        let (mut ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        ours.write_all(b"12345678").unwrap();
+        assert!(unread_by_peer(&ours).unwrap() >= 8);
+        theirs.read_exact(&mut [0; 8]).unwrap();
+        assert_eq!(unread_by_peer(&ours).unwrap(), 0);
     }
 
     #[test]

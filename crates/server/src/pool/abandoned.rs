@@ -1,124 +1,86 @@
-//! Requests that were given up: their children learn of it by their connection, and are of use again when they have closed
-//! their side of it.
+//! Requests that were given up: their children learn of it by their connection, and are of use again when they have taken
+//! up the next one that was made for them.
 
 use super::Pool;
 use super::child::{ChildId, Doing};
 use super::keeper::{Keeper, TICK};
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a child may take to notice that its request was given up, unless it has more time for a request anyway.
-const ABANDONED_MAX: Duration = Duration::from_secs(60);
+/// How long a child may take to notice, unless it has more time for a request anyway.
+const NOTICE_MAX: Duration = Duration::from_secs(60);
+/// The least and the most between two looks; the kernel has no event for what is looked at.
+const LOOKS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
 
 /// A request that was given up while its child was at work.
 pub struct Abandoned {
-    pub pool: Arc<Pool>,
+    pool: Arc<Pool>,
     pub child: ChildId,
-    pub connection: Arc<OwnedFd>,
-    pub drain: bool,
-    pub until: Instant,
+    since: Instant,
+    next_look: Instant,
+    until: Instant,
 }
 
 impl Keeper {
-    pub(super) fn abandon(&mut self, pool: Arc<Pool>, child: ChildId, drain: bool) {
+    pub(super) fn abandon(&mut self, pool: Arc<Pool>, child: ChildId) {
         let now = Instant::now();
-        let connection = {
+        let terminate = {
             let mut state = pool.state();
-            let own = state.defined.settings.request_terminate_timeout;
             let Some(one) = state.children.get_mut(&child) else {
                 return;
             };
             one.doing = Doing::Abandoned;
-            (Arc::clone(&one.connection), own)
+            state.defined.settings.request_terminate_timeout
         };
-        let (connection, terminate) = connection;
         // With a limit of its own it is killed by that.
-        let limit = if terminate > 0 {
-            Duration::from_secs(terminate) + TICK
-        } else {
-            ABANDONED_MAX
+        let limit = match terminate {
+            0 => NOTICE_MAX,
+            seconds => Duration::from_secs(seconds) + TICK,
         };
         self.abandoned.push(Abandoned {
             pool,
             child,
-            connection,
-            drain,
+            since: now,
+            next_look: now + LOOKS.0,
             until: now + limit,
         });
     }
 
-    pub(super) fn abandoned_watches(&self) -> impl Iterator<Item = sys::io::Watch<'_>> {
-        self.abandoned.iter().map(|one| sys::io::Watch {
-            descriptor: one.connection.as_fd(),
-            read: one.drain,
-            write: false,
-        })
+    /// When to look again.
+    pub(super) fn abandoned_deadline(&self) -> Option<Instant> {
+        self.abandoned.iter().map(|one| one.next_look).min()
     }
 
-    /// Children that have closed the connection of a request that was given up are free again.
+    /// Children that have moved on are free again; those that never do, go.
     pub(super) fn look_at_abandoned(&mut self, now: Instant) {
         let all = std::mem::take(&mut self.abandoned);
-        for one in all {
-            let closed = match one.drain {
-                true => is_drained(&one.connection),
-                false => is_broken(&one.connection),
-            };
-            if !closed && one.until > now {
+        for mut one in all {
+            if one.next_look > now {
                 self.abandoned.push(one);
                 continue;
             }
-            let Abandoned { pool, child, .. } = one;
+            let (pool, child) = (Arc::clone(&one.pool), one.child);
             let mut state = pool.state();
-            if closed && state.reconnect(child) && is_open(&state, child) {
+            let has_moved_on = state.has_moved_on(child);
+            if has_moved_on && state.reconnect(child) {
                 state.release(&pool, child, now);
+                continue;
+            }
+            let has_spares = state
+                .children
+                .get(&child)
+                .is_some_and(|child| !child.spares.is_empty());
+            if !has_moved_on && has_spares && one.until > now {
+                let age = now.saturating_duration_since(one.since);
+                one.next_look = now + (age / 4).clamp(LOOKS.0, LOOKS.1);
+                self.abandoned.push(one);
                 continue;
             }
             let dismissed = state.dismiss(child);
             drop(state);
             if let Some(dismissed) = dismissed {
-                self.farewell(dismissed);
-                if !closed
-                    && let Some(living) = self.living.values_mut().find(|one| one.child == child)
-                {
-                    living.killed_at = Some(now);
-                }
-                self.kill_late(now);
+                self.retire(dismissed);
             }
-            self.serve_waiting(&pool);
         }
     }
-}
-
-/// Whether the other side has closed after what it said, which is dropped.
-fn is_drained(connection: &Arc<OwnedFd>) -> bool {
-    let mut buffer = [0; 16 << 10];
-    for _ in 0..DRAIN_READS {
-        match sys::io::receive(connection, &mut buffer) {
-            Ok(0) => return true,
-            Ok(_) => {}
-            Err(error) => return error.kind() != std::io::ErrorKind::WouldBlock,
-        }
-    }
-    false
-}
-
-/// Others get their turn between so many reads.
-const DRAIN_READS: usize = 16;
-
-/// Whether the other side has closed, or has ended before it took up the connection.
-fn is_broken(connection: &Arc<OwnedFd>) -> bool {
-    let watch = sys::io::Watch {
-        descriptor: connection.as_fd(),
-        read: false,
-        write: false,
-    };
-    let ready = sys::io::wait(&[watch], Some(Duration::ZERO));
-    ready.is_ok_and(|ready| ready.first().is_some_and(|ready| ready.read))
-}
-
-/// The spare connection of a process that has ended is broken.
-fn is_open(state: &super::state::State, child: ChildId) -> bool {
-    let connection = state.children.get(&child).map(|child| &child.connection);
-    connection.is_some_and(|connection| !is_broken(connection))
 }

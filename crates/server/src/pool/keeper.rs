@@ -91,8 +91,8 @@ impl Keeper {
             match message {
                 Message::Begin(pool) => self.begin(pool),
                 Message::Waits(pool) => self.serve_waiting(&pool),
-                Message::Abandoned { pool, child, drain } => self.abandon(pool, child, drain),
-                Message::Dismissed(dismissed) => self.farewell(*dismissed),
+                Message::Abandoned { pool, child } => self.abandon(pool, child),
+                Message::Dismissed(dismissed) => self.retire(*dismissed),
                 Message::Event(event) => self.hear(event),
                 Message::Stop => return false,
             }
@@ -114,11 +114,10 @@ impl Keeper {
         let mut watches = vec![read(self.woken.as_fd())];
         let outputs = self.living.values().filter_map(|one| one.output.as_ref());
         watches.extend(outputs.map(|output| read(output.as_fd())));
-        watches.extend(self.abandoned_watches());
         let kills = self.living.values().filter_map(|one| one.killed_at);
         let ticks = self.pools.iter().map(|kept| kept.next_tick);
-        let until = self.abandoned.iter().map(|one| one.until);
-        let next = kills.chain(ticks).chain(until).min();
+        let abandoned = self.abandoned_deadline();
+        let next = kills.chain(ticks).chain(abandoned).min();
         let timeout = next.map(|next| next.saturating_duration_since(Instant::now()));
         if let Err(error) = sys::io::wait(&watches, timeout) {
             let reason = sys::errno::Errno(&error);
@@ -321,7 +320,7 @@ impl Keeper {
         if living.killed_at.is_some() {
             return;
         }
-        let decision = {
+        {
             let mut state = pool.state();
             let Some(dismissed) = state.dismiss(living.child) else {
                 return;
@@ -333,14 +332,32 @@ impl Keeper {
                     state.refuse_all();
                 }
             }
+        }
+        self.replace(&pool, now);
+    }
+
+    /// A child that has done its work goes, and another takes its place.
+    pub fn retire(&mut self, dismissed: Dismissed) {
+        let pool = self.living.get(&dismissed.pid);
+        let pool = pool.map(|living| Arc::clone(&living.pool));
+        self.farewell(dismissed);
+        if let Some(pool) = pool {
+            self.replace(&pool, Instant::now());
+        }
+    }
+
+    /// There is one child less than there was.
+    fn replace(&mut self, pool: &Arc<Pool>, now: Instant) {
+        let decision = {
+            let mut state = pool.state();
             let (census, settings) = (state.census(now), Arc::clone(&state.defined.settings));
             state.scaler.child_ended(&settings, &census)
         };
-        self.carry_out(&pool, decision, now);
+        self.carry_out(pool, decision, now);
     }
 
     /// Decides about children for requests that wait.
-    pub fn serve_waiting(&mut self, pool: &Arc<Pool>) {
+    fn serve_waiting(&mut self, pool: &Arc<Pool>) {
         let now = Instant::now();
         let machine = self.machine.look(now);
         let since = self.machine.since_start(now);
@@ -393,7 +410,7 @@ impl Keeper {
     }
 
     /// Tells a child to end; its connections close with it.
-    pub fn farewell(&mut self, dismissed: Dismissed) {
+    fn farewell(&mut self, dismissed: Dismissed) {
         let now = Instant::now();
         let Dismissed { pid, child } = dismissed;
         drop(child);
@@ -403,7 +420,7 @@ impl Keeper {
         }
     }
 
-    pub fn kill_late(&mut self, now: Instant) {
+    fn kill_late(&mut self, now: Instant) {
         for (pid, living) in &mut self.living {
             if living.killed_at.is_some_and(|at| at <= now) {
                 living.killed_at = Some(now + FAREWELL_MAX);

@@ -110,7 +110,7 @@ impl Pool {
     /// or there is a child for it, perhaps after a while in the queue.
     pub async fn begin(self: &Arc<Pool>, params: &[u8]) -> Result<Begun, Unavailable> {
         let now = Instant::now();
-        let facts = read_facts(params);
+        let mut facts = read_facts(params);
         let (measures, queue_timeout_ms) = {
             let state = self.state();
             let defined = &state.defined;
@@ -123,18 +123,28 @@ impl Pool {
             return Ok(Begun::Answer(answer));
         }
         let home = home();
-        let taken = self.state().take(home.thread, now);
-        let (child, waited) = match taken {
-            Taken::Child(child) => (child, Duration::ZERO),
-            Taken::Full => return Err(self.unavailable(Refusal::Full)),
-            Taken::Wait(granted) => {
-                self.keeper.tell(Message::Waits(Arc::clone(self)));
-                let grant = self.wait(granted, queue_timeout_ms).await?;
-                let waited = grant.waited;
-                (grant.take(), waited)
+        loop {
+            let taken = self.state().take(home.thread, now);
+            let (child, waited) = match taken {
+                Taken::Child(child) => (child, Duration::ZERO),
+                Taken::Full => return Err(self.unavailable(Refusal::Full)),
+                Taken::Wait(granted) => {
+                    self.keeper.tell(Message::Waits(Arc::clone(self)));
+                    let grant = self.wait(granted, queue_timeout_ms).await?;
+                    let waited = grant.waited;
+                    (grant.take(), waited)
+                }
+            };
+            if let Some(lease) = self.lend(child, &mut facts, &home, waited, measures) {
+                FACTS.set(Some(facts));
+                return Ok(Begun::Lease(lease));
             }
-        };
-        self.lend(child, facts, &home, waited, measures)
+            // It ended while nobody looked; the next one, then.
+            let dismissed = self.state().dismiss(child);
+            if let Some(dismissed) = dismissed {
+                self.keeper.tell(Message::Dismissed(Box::new(dismissed)));
+            }
+        }
     }
 
     /// In the queue.
@@ -182,37 +192,40 @@ impl Pool {
         }
     }
 
+    /// `None` if the child is not there any more.
     fn lend(
         self: &Arc<Pool>,
         child: ChildId,
-        mut facts: Facts,
+        facts: &mut Facts,
         home: &Home,
         waited: Duration,
         measures: bool,
-    ) -> Result<Begun, Unavailable> {
-        let pid = self.state().children.get(&child).map(|child| child.pid);
-        let cpu = pid.filter(|_| measures).and_then(child::processor_time);
-        let connection = self.state().describe(child, &mut facts, home, cpu);
-        FACTS.set(Some(facts));
-        let lost = |reason: String| Unavailable::NoChild { reason };
-        // It ended between being given and being taken.
-        let connection = connection.ok_or_else(|| lost("the child has ended".to_owned()))?;
-        let mut lease = Lease {
+    ) -> Option<Lease> {
+        let pid = self.state().children.get(&child).map(|child| child.pid)?;
+        let cpu = match measures {
+            true => child::processor_time(pid),
+            false => None,
+        };
+        let connection = self.state().connection(child, home)?;
+        let stream = registered(child, &connection).ok()?;
+        // One that has ended a moment ago may not have been told of yet.
+        match sys::io::peek(&stream, &mut [0]) {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            _ => return None,
+        }
+        self.state().describe(child, facts, cpu);
+        Some(Lease {
             pool: Arc::clone(self),
             child,
-            pid: connection.pid,
+            pid,
             number: connection.number,
-            terminated: Arc::clone(&connection.terminated),
-            stream: None,
+            terminated: connection.terminated,
+            stream: Some(stream),
             began: Instant::now(),
             waited,
             measures,
-            sent: false,
             finished: false,
-        };
-        let stream = registered(child, &connection);
-        lease.stream = Some(stream.map_err(|error| lost(error.to_string()))?);
-        Ok(Begun::Lease(lease))
+        })
     }
 }
 
@@ -249,8 +262,6 @@ pub struct Lease {
     began: Instant,
     waited: Duration,
     measures: bool,
-    /// The child has all of the request.
-    sent: bool,
     finished: bool,
 }
 
@@ -265,18 +276,13 @@ impl Lease {
         self.waited
     }
 
-    /// `request_terminate_timeout` has passed and the child was killed: the client gets 504.
-    pub fn was_terminated(&self) -> bool {
-        self.terminated.load(Ordering::Acquire)
+    /// What can be asked when the lease is gone.
+    pub fn fate(&self) -> Fate {
+        Fate(Arc::clone(&self.terminated))
     }
 
     pub fn pool_name(&self) -> &str {
         &self.pool.name
-    }
-
-    /// The child has all of the request, the end of its body included.
-    pub fn request_sent(&mut self) {
-        self.sent = true;
     }
 
     /// The request is over, its answer had this status. `reusable`: all of the answer was read, and nothing after it, so
@@ -302,9 +308,6 @@ impl Lease {
             self.pool
                 .keeper
                 .tell(Message::Dismissed(Box::new(dismissed)));
-            self.pool
-                .keeper
-                .tell(Message::Waits(Arc::clone(&self.pool)));
         }
     }
 
@@ -359,26 +362,29 @@ impl Lease {
         }
     }
 
-    /// A child that has all of the request finds its connection broken when it writes next, as with php-fpm; whether it
-    /// stops then is PHP's matter (`ignore_user_abort`). One that may still read finds the end, and what it writes is
-    /// read and dropped. When it has closed its side it is free.
+    /// The child finds its connection ended when it reads and broken when it writes next, as with php-fpm; whether it stops
+    /// then is PHP's matter (`ignore_user_abort`). It is free when it takes up its next connection.
     fn abandon(&mut self) {
         let Some(stream) = self.stream.take() else {
             return;
         };
-        let drain = !self.sent;
-        let how = match drain {
-            true => std::net::Shutdown::Write,
-            false => std::net::Shutdown::Read,
-        };
         // It may have closed first.
-        let _closed = sys::socket::shutdown(&stream, how);
+        let _closed = sys::socket::shutdown(&stream, std::net::Shutdown::Both);
         drop(stream);
         self.pool.keeper.tell(Message::Abandoned {
             pool: Arc::clone(&self.pool),
             child: self.child,
-            drain,
         });
+    }
+}
+
+/// What became of the child.
+pub struct Fate(Arc<AtomicBool>);
+
+impl Fate {
+    /// `request_terminate_timeout` has passed and the child was killed: the client gets 504.
+    pub fn was_terminated(&self) -> bool {
+        self.0.load(Ordering::Acquire)
     }
 }
 

@@ -25,15 +25,16 @@ mod way; // what the thread is told
 mod access_log; // php-fpm's format language
 mod status; // the status page
 
-pub use lease::Lease;
+pub use lease::{Fate, Lease};
 pub use settings::{Listen, Pm, Process, Settings};
 pub use way::Way;
 
 use crate::log::files::LogFile;
+use bytes::Bytes;
 use state::State;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use way::Message;
 
 /// The number of a pool within its configuration.
@@ -143,6 +144,8 @@ impl Pools {
 #[derive(Debug)]
 pub struct Pool {
     pub name: String,
+    /// `pool:NAME`, as logs and `$upstream_addr` show it.
+    pub peer: Bytes,
     state: Mutex<State>,
     keeper: Arc<Way>,
 }
@@ -169,6 +172,7 @@ impl Pool {
     fn new(defined: &Arc<Defined>, print: u64, keeper: &Arc<Way>) -> Pool {
         Pool {
             name: defined.settings.name.clone(),
+            peer: format!("pool:{}", defined.settings.name).into(),
             state: Mutex::new(State::new(Arc::clone(defined), print, Instant::now())),
             keeper: Arc::clone(keeper),
         }
@@ -235,9 +239,3 @@ impl Way {
 
 /// What a child says that PHP skips, so that it does not close the connection after five seconds without a word.
 pub const GREETING: [u8; 8] = wire::fastcgi::STDIN_END;
-
-/// Shown as `$pool_queue_time`, in seconds with milliseconds.
-#[must_use]
-pub fn queue_time(waited: Duration) -> String {
-    format!("{:.3}", waited.as_secs_f64())
-}

@@ -7,6 +7,7 @@ use super::lease::Grant;
 use super::scaling::{Census, Scaler};
 use super::{Defined, Pool};
 use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -190,19 +191,19 @@ impl State {
         self.scaler.note_busy(active);
     }
 
-    /// What the request is about; gives what the lease needs.
-    pub fn describe(
-        &mut self,
-        id: ChildId,
-        facts: &mut Facts,
-        home: &Home,
-        cpu: Option<[Duration; 2]>,
-    ) -> Option<Connection> {
+    /// What the request is about that a child has begun with.
+    pub fn describe(&mut self, id: ChildId, facts: &mut Facts, cpu: Option<[Duration; 2]>) {
+        if let Some(child) = self.children.get_mut(&id) {
+            std::mem::swap(&mut child.facts, facts);
+            child.cpu_before = cpu.unwrap_or_default();
+            child.requests += 1;
+            self.counts.accepted += 1;
+        }
+    }
+
+    /// A child's connection for this thread, which is its home from now on.
+    pub fn connection(&mut self, id: ChildId, home: &Home) -> Option<Connection> {
         let child = self.children.get_mut(&id)?;
-        std::mem::swap(&mut child.facts, facts);
-        child.cpu_before = cpu.unwrap_or_default();
-        child.requests += 1;
-        self.counts.accepted += 1;
         let kept = match &child.home {
             Some(known) if known.thread == home.thread => true,
             other => {
@@ -210,12 +211,11 @@ impl State {
                     // A thread that has ended has nothing to let go.
                     let _ended = other.forget.send(id);
                 }
+                child.home = Some(home.clone());
                 false
             }
         };
-        child.home = Some(home.clone());
         Some(Connection {
-            pid: child.pid,
             number: child.connection_number,
             socket: Arc::clone(&child.connection),
             terminated: Arc::clone(&child.terminated),
@@ -259,7 +259,6 @@ impl State {
         if let Some(child) = self.children.get_mut(&id) {
             child.doing = Doing::Idle;
             child.since = now;
-            child.facts.forget();
             self.idle.push_back(id);
         }
     }
@@ -283,12 +282,21 @@ impl State {
         })
     }
 
-    /// The connection is of no use any more. With another one in reserve the child can go on, once it has noticed.
+    /// Whether a child has taken up its next connection, which it does when it is done with the one before.
+    pub fn has_moved_on(&self, id: ChildId) -> bool {
+        let child = self.children.get(&id);
+        let spare = child.and_then(|child| child.spares.last());
+        let is_read = |spare: &OwnedFd| matches!(sys::socket::unread_by_peer(spare), Ok(0));
+        // What a process leaves unread when it ends is gone, too, but then the connection is broken before.
+        spare.is_some_and(|spare| is_read(spare) && !is_broken(spare))
+    }
+
+    /// The next connection of a child takes the place of the one before.
     pub fn reconnect(&mut self, id: ChildId) -> bool {
         let Some(child) = self.children.get_mut(&id) else {
             return false;
         };
-        if child.leaving {
+        if child.leaving || child.terminated.load(Ordering::Acquire) {
             return false;
         }
         let Some(spare) = child.spares.pop() else {
@@ -310,11 +318,20 @@ impl State {
     }
 }
 
+fn is_broken(connection: &OwnedFd) -> bool {
+    let watch = sys::io::Watch {
+        descriptor: connection.as_fd(),
+        read: false,
+        write: false,
+    };
+    let ready = sys::io::wait(&[watch], Some(Duration::ZERO));
+    ready.is_ok_and(|ready| ready.first().is_some_and(|ready| ready.read))
+}
+
 /// A child's connection as a lease needs it.
 pub struct Connection {
-    pub pid: i32,
     pub number: u32,
-    pub socket: Arc<std::os::fd::OwnedFd>,
+    pub socket: Arc<OwnedFd>,
     pub terminated: Arc<AtomicBool>,
     /// This thread may still have it registered.
     pub kept: bool,

@@ -20,8 +20,6 @@ pub enum Message {
     Abandoned {
         pool: Arc<Pool>,
         child: ChildId,
-        /// What the child still says is to be read.
-        drain: bool,
     },
     Dismissed(Box<Dismissed>),
     Event(Event),

@@ -3,8 +3,9 @@
 use super::body::{Ending, Limits, UpstreamBody};
 use super::failure::Stage;
 use super::group::Peer;
-use super::idle::{self, Owner};
+use super::idle::{self, Link, Owner};
 use super::line::Line;
+use super::pooled;
 use super::receive::{Answer, From};
 use super::relay::Job;
 use super::response_head::{self, Instructions, Redirect};
@@ -32,27 +33,36 @@ pub fn finish(
     keep_fields(request, &answer);
     let received = response_head::read(request, job.family, settings, &answer.head, &answer.buffer)
         .inspect_err(|_| attempt.end())?;
-    let (mut response, instructions) = (received.response, received.instructions);
+    let (mut response, mut instructions) = (received.response, received.instructions);
     let (framing, length) = answer
         .framing(job.is_head, job.keep)
         .map_err(|text| refuse(request, &attempt, &text))?;
-    if let Some(interrupt) = intercept(request, settings, &response, &attempt) {
-        return Err(interrupt);
-    }
-    if let Some(rate) = instructions.limit_rate {
-        request.limit_rate.set(Some(rate));
-    }
-    if let Some(redirect) = instructions.redirect {
+    let interrupt = intercept(request, settings, &response, &attempt).or_else(|| {
+        if let Some(rate) = instructions.limit_rate {
+            request.limit_rate.set(Some(rate));
+        }
+        let redirect = instructions.redirect.take()?;
         attempt.end();
-        return Err(go_on(request, redirect));
+        Some(go_on(request, redirect))
+    });
+    if let Some(interrupt) = interrupt {
+        if let (Line::Leased(lease), Some(framing), From::FastCgi { rest, .. }) =
+            (line, framing, &answer.from)
+        {
+            pooled::discard(lease, framing, rest, response.status);
+        }
+        return Err(interrupt);
     }
     if response.content_type.is_some() {
         request.content_type = None;
     }
     ending.keeps &= !answer.is_early && answer.keeps_alive();
-    if response.status == 101 && request.field(Known::Upgrade).is_some() {
-        return Ok(switch(settings, line, answer, response));
-    }
+    let line = match line {
+        Line::Own(link) if response.status == 101 && request.field(Known::Upgrade).is_some() => {
+            return Ok(switch(settings, link, answer, response));
+        }
+        line => line,
+    };
     let to_head = request.is_head() || job.is_head;
     let Some(framing) = framing.filter(|_| !to_head || job.family == Family::FastCgi) else {
         attempt.end();
@@ -153,8 +163,7 @@ fn go_on(request: &mut Request, redirect: Redirect) -> Interrupt {
 }
 
 /// The two connections become one.
-fn switch(settings: &Settings, line: Line, answer: Answer, mut response: Response) -> Response {
-    let Line::Own(link) = line;
+fn switch(settings: &Settings, link: Link, answer: Answer, mut response: Response) -> Response {
     response.body = Body::Tunnel(Box::new(Tunnel {
         stream: link.stream,
         received: answer.buffer[answer.head_length..].to_vec(),
@@ -213,6 +222,19 @@ impl Finish {
     }
 }
 
+impl Finish {
+    /// For a child of a pool.
+    #[must_use]
+    pub fn leased(attempt: &Rc<Attempt>) -> Finish {
+        Finish {
+            owner: None,
+            peer: None,
+            attempt: Rc::clone(attempt),
+            keeps: true,
+        }
+    }
+}
+
 impl Ending for Finish {
     fn complete(&mut self, line: Line, clean: bool) {
         if let Some(peer) = self.peer.take() {
@@ -220,6 +242,9 @@ impl Ending for Finish {
         }
         match (line, self.owner.take()) {
             (Line::Own(link), Some(owner)) if clean && self.keeps => idle::put(&owner, link),
+            (Line::Leased(lease), _) => {
+                lease.finish(clean && self.keeps, self.attempt.status.get());
+            }
             _ => {}
         }
     }

@@ -2,11 +2,13 @@
 
 use super::idle::Link;
 use crate::net::Stream;
+use crate::pool::Lease;
 use std::io;
 use std::task::{Context, Poll};
 
 pub enum Line {
     Own(Link),
+    Leased(Box<Lease>),
 }
 
 impl Line {
@@ -15,6 +17,7 @@ impl Line {
     pub fn stream(&self) -> Option<&Stream> {
         match self {
             Line::Own(link) => Some(&link.stream),
+            Line::Leased(lease) => lease.stream(),
         }
     }
 
@@ -23,6 +26,8 @@ impl Line {
     pub fn is_reused(&self) -> bool {
         match self {
             Line::Own(link) => link.reused,
+            // Looked at when it was lent.
+            Line::Leased(_) => false,
         }
     }
 

@@ -12,6 +12,7 @@ pub mod fastcgi; // fastcgi_pass: what a FastCGI program is told
 pub mod group; // the servers of a group, and a request's way through them
 pub mod idle; // connections kept for further requests
 pub mod line; // a connection that carries an exchange
+pub mod pooled; // requests for the children of a pool
 pub mod proxy; // proxy_pass: what is asked by HTTP, and how the answer is changed
 pub mod receive; // reading the head of a response
 pub mod relay; // the way through all of it

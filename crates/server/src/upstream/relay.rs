@@ -9,7 +9,7 @@ use super::line::Line;
 use super::receive::{Answer, Receiver};
 use super::send::{NotSent, Sender, Source, Wrap};
 use super::settings::{Family, Settings};
-use super::{connect, fastcgi, proxy, target};
+use super::{connect, fastcgi, pooled, proxy, target};
 use crate::content::Content;
 use crate::http::request::RequestBody;
 use crate::http::trace::{Attempt, Trace};
@@ -37,7 +37,7 @@ pub fn settings(request: &Request) -> &Settings {
 pub struct Job {
     pub family: Family,
     /// The head, and what was joined to it.
-    head: Vec<u8>,
+    pub head: Vec<u8>,
     /// The URI in the head, for logs.
     uri: Range<usize>,
     pub is_head: bool,
@@ -91,11 +91,6 @@ pub async fn fastcgi(request: &mut Request, pass: &fastcgi::Pass) -> Phase<Respo
     let keep = is_pool || request.location().settings.fastcgi.keep_conn;
     let mut head = Vec::with_capacity(2048);
     fastcgi::params::write(request, keep, &mut head)?;
-    let group = match &destination {
-        fastcgi::Destination::Group(id) => known_group(request, *id),
-        fastcgi::Destination::Place(place) => target::find(request, place).await?,
-        fastcgi::Destination::Pool(_) => return Err(Interrupt::Status(502)),
-    };
     let job = Job {
         family: Family::FastCgi,
         head,
@@ -105,6 +100,11 @@ pub async fn fastcgi(request: &mut Request, pass: &fastcgi::Pass) -> Phase<Respo
         wrap: Wrap::Records,
         body,
         started_ms: thread::monotonic_ms(),
+    };
+    let group = match &destination {
+        fastcgi::Destination::Group(id) => known_group(request, *id),
+        fastcgi::Destination::Place(place) => target::find(request, place).await?,
+        fastcgi::Destination::Pool(id) => return pooled::ask(request, job, *id).await,
     };
     tries(request, job, &group).await
 }
@@ -261,7 +261,7 @@ fn outcome(failure: &Failure, is_stale: bool) -> Outcome {
 
 /// What a try has done.
 #[derive(Default)]
-struct Way {
+pub struct Way {
     /// The upstream has had some of the request.
     sent: bool,
     /// On a connection that had served before.
@@ -270,7 +270,7 @@ struct Way {
 
 impl Job {
     /// Whether the request may be sent to another server as far as the request and the time are concerned.
-    fn may_go_on(&self, request: &Request, settings: &Settings, way: &Way) -> bool {
+    pub fn may_go_on(&self, request: &Request, settings: &Settings, way: &Way) -> bool {
         let elapsed_ms = thread::monotonic_ms().saturating_sub(self.started_ms);
         let in_time = settings.next_upstream_timeout_ms == 0
             || elapsed_ms < settings.next_upstream_timeout_ms;
@@ -280,7 +280,7 @@ impl Job {
     }
 }
 
-fn begin_attempt(request: &mut Request, job: &Job, peer: &Bytes) -> Rc<Attempt> {
+pub fn begin_attempt(request: &mut Request, job: &Job, peer: &Bytes) -> Rc<Attempt> {
     let scheme: &[u8] = match job.family {
         Family::Proxy => b"http://",
         Family::FastCgi => b"fastcgi://",
@@ -326,7 +326,7 @@ async fn one(
 }
 
 /// Sends the request over a connection that stands, and reads the head of the response.
-async fn exchange(
+pub async fn exchange(
     request: &mut Request,
     job: &mut Job,
     settings: &Settings,

@@ -35,6 +35,14 @@ pub const FIXED: &[Fixed] = &[
     ("upstream_bytes_sent", |request, out| {
         counts(request, out, |attempt| attempt.bytes_sent.get())
     }),
+    // Gannet's own: how long the request was in the queue of a pool.
+    ("pool_queue_time", |request, out| {
+        let queued_ms = request.upstream.as_ref().and_then(|trace| trace.queued_ms);
+        queued_ms.is_some_and(|queued_ms| {
+            append_seconds(queued_ms, out);
+            true
+        })
+    }),
 ];
 
 pub const PREFIXED: &[Prefixed] = &[
