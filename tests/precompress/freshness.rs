@@ -1,7 +1,7 @@
 //! Files that change in every way while many clients read them in every coding: no stale body and no broken one.
 //! `GANNET_CHANGES=10000` makes as many changes as the project demands of a release.
 
-use crate::site::{CODINGS, Site, decoded, get, until_coded};
+use crate::site::{CODINGS, Site, decoded, get, is_copy, until_coded};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
@@ -145,7 +145,7 @@ fn read(site: &Site, versions: &[Versions], seed: usize, done: &AtomicBool) -> u
         let most = state.most.load(Ordering::SeqCst);
         let changed = changes % 2 == 1 || state.changes.load(Ordering::SeqCst) != changes;
         assert_eq!(reply.status(), 200, "{} {coding}", path_of(file));
-        let is_coded = reply.field("Content-Encoding").is_some();
+        let is_coded = is_copy(&reply);
         coded += usize::from(is_coded);
         let text = decoded(&reply).map(|bytes| String::from_utf8(bytes).unwrap());
         let version = text.as_deref().and_then(|text| version_of(file, text));

@@ -2,7 +2,7 @@
 
 use super::Content;
 use crate::config::build::Build;
-use crate::config::directive::{Arity, LOCATION, Outcome, Set, row};
+use crate::config::directive::{Arity, Outcome, SL, Set, row};
 use crate::encoding::negotiate::Coding;
 use crate::http::{Body, Interrupt, Phase, Request, Response, counters};
 use crate::precompress::counts::{COUNTS, value};
@@ -15,7 +15,7 @@ use wire::http1::Method;
 
 pub const DIRECTIVES: &[Row<Set>] = &[row(
     "precompress_status",
-    LOCATION,
+    SL,
     Arity::Exactly(0),
     precompress_status,
     "Answer with the counters of compressed copies, as JSON.",

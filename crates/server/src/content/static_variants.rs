@@ -126,6 +126,7 @@ pub async fn respond(request: &Request) -> Phase<Option<Response>> {
     let location = &request.location().settings;
     let settings = &location.static_variants;
     if settings.is_off()
+        || location.precompress.is_beside()
         || !matches!(request.method, Method::Get | Method::Head)
         || request.uri.last() == Some(&b'/')
     {

@@ -58,6 +58,12 @@ impl Offers {
         Offers(self.0 | 1 << coding as u8)
     }
 
+    /// What is in either.
+    #[must_use]
+    pub const fn or(self, other: Offers) -> Offers {
+        Offers(self.0 | other.0)
+    }
+
     #[must_use]
     pub const fn without(self, coding: Coding) -> Offers {
         Offers(self.0 & !(1 << coding as u8))

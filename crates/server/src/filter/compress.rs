@@ -47,14 +47,17 @@ enum Hint {
 pub fn apply(request: &Request, response: &mut Response) {
     let hint = take_hint(response);
     let settings = &request.location().settings.compress;
-    if settings.is_off()
+    if (settings.is_off() && !response.copy_is_wanted)
         || hint == Hint::Off
         || !matches!(response.status, 200 | 403 | 404)
         || response.headers.contains("Content-Encoding")
     {
         return;
     }
-    let offers = offers(settings, response);
+    let mut offers = offers(settings, response);
+    if response.copy_is_wanted {
+        offers = offers.or(request.location().settings.precompress.codings);
+    }
     if offers.is_empty() {
         return;
     }
@@ -77,7 +80,12 @@ pub fn apply(request: &Request, response: &mut Response) {
 fn plan(request: &Request, response: &Response, coding: Coding, hint: Hint) -> Plan {
     let settings = &request.location().settings.compress;
     let kind = response.content_type.as_deref().unwrap_or_default();
-    let level = match (hint, settings.coder(coding).level) {
+    let configured = match settings.coder(coding) {
+        coder if coder.on => coder.level,
+        // Only until there is a copy.
+        _ => Level::Fixed(1),
+    };
+    let level = match (hint, configured) {
         (Hint::Level(level), _) => level.min(directive::most(coding)),
         (_, Level::Fixed(level)) => level,
         (_, Level::Auto { least, most }) => {

@@ -56,6 +56,8 @@ pub struct Response {
     pub file: Option<Rc<Entry>>,
     /// The body is this copy of the file in a content coding.
     pub copied: Option<Rc<Copied>>,
+    /// The file has no such copy yet: it is compressed on the fly, quickly, until there is one.
+    pub copy_is_wanted: bool,
     /// A request with another Accept-Encoding may get another response.
     pub depends_on_accept: bool,
     /// The range filter may cut the body.

@@ -134,7 +134,7 @@ pub fn repeat(settings: &LocationSettings, content: &Content) -> Repeat {
         && settings.limit_requests.is_off()
         && settings.limit_connections.is_off()
         && settings.static_variants.is_off()
-        && settings.compress.is_off();
+        && (settings.compress.is_off() || settings.precompress.on);
     match plain {
         true => settings.headers.repeat(),
         false => Repeat::Never,
@@ -199,6 +199,7 @@ pub fn keep(request: &Request, response: &Response, head: &[u8]) {
         && (request.version < Version::Http11 || request.field(Known::Via).is_some());
     if response.status != 200
         || is_special
+        || (response.copied.is_none() && !location.settings.compress.is_off())
         || request.uri_changed
         || request.internal
         || location.repeat == Repeat::Never

@@ -67,7 +67,7 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         HSL,
         Arity::Exactly(1),
         store,
-        "The directory that copies are kept in, or beside: next to their sources, as gzip_static finds them.",
+        "The directory that copies are kept in, or beside: next to their sources, where gzip_static of nginx finds them (here it is not asked then).",
     ),
     row(
         "precompress_max_size",
@@ -299,6 +299,12 @@ fn store(build: &mut Build<'_>, directive: &Directive) -> Outcome {
 }
 
 impl Settings {
+    /// Whether copies lie beside their sources, so that what lies there may be stale unless it is looked at closely.
+    #[must_use]
+    pub fn is_beside(&self) -> bool {
+        self.on && matches!(self.place, Place::Beside)
+    }
+
     /// Whether a file of this type and size has copies.
     #[must_use]
     pub fn covers(&self, kind: Option<&Bytes>, size: u64) -> bool {

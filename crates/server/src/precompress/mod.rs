@@ -58,7 +58,7 @@ pub async fn apply(request: &Request, entry: &Rc<Entry>, response: &mut Response
     if !settings.covers(response.content_type.as_ref(), entry.identity.size) {
         return;
     }
-    response.headers.push("Vary", "Accept-Encoding");
+    request.vary_accept_encoding.set(true);
     response.depends_on_accept = true;
     let codings = permission::codings(request, Some(response), settings.codings);
     let home = Home::of(settings, &request.generation.config.http.precompress);
@@ -83,6 +83,7 @@ pub async fn apply(request: &Request, entry: &Rc<Entry>, response: &mut Response
     if wanting {
         // The next response may be another one.
         response.file = None;
+        response.copy_is_wanted = response.copied.is_none();
     }
     if wanting && variants.may_ask() {
         let job = job_for(request, entry, home);

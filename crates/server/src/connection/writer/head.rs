@@ -116,7 +116,8 @@ pub fn write_head(request: &Request, response: &Response, framing: Framing, out:
         out.extend_from_slice(b"\r\nTransfer-Encoding: chunked");
     }
     write_connection(request, response, out);
-    if request.vary_accept_encoding.get() && settings.compression.vary {
+    if request.vary_accept_encoding.get() && (settings.compression.vary || settings.precompress.on)
+    {
         out.extend_from_slice(b"\r\nVary: Accept-Encoding");
     }
     out.extend_from_slice(b"\r\n");
