@@ -19,6 +19,8 @@ pub mod generated;
 pub mod normalise;
 /// A toy upstream.
 pub mod origin;
+/// PHP, where it is installed.
+pub mod php;
 /// A TCP port that no other test on this machine uses.
 pub mod ports;
 /// How much of what was sent a server has not read yet.

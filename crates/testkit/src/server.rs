@@ -181,7 +181,7 @@ fn pid_file_is_written(directory: &Path) -> bool {
     std::fs::read_to_string(directory.join("pid")).is_ok_and(|text| text.ends_with('\n'))
 }
 
-fn kill(signal: &str, pid: u32) {
+pub(crate) fn kill(signal: &str, pid: u32) {
     let _ = Command::new("sh")
         .arg("-c")
         .arg(format!("kill -{signal} {pid}"))
