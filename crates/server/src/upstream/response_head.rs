@@ -132,7 +132,7 @@ pub fn read(
         received: Received {
             response: Response {
                 status,
-                status_line: status_line(family, head, buffer, status),
+                status_line: Some(status_line(family, head, buffer, status)),
                 // Whoever made the response has looked at the conditions, too.
                 skip_conditions: true,
                 allow_ranges: settings.force_ranges,
@@ -162,17 +162,16 @@ pub fn read(
 }
 
 /// The status and the words behind it as the upstream wrote them.
-fn status_line(family: Family, head: &Head, buffer: &[u8], status: u16) -> Option<Bytes> {
+fn status_line(family: Family, head: &Head, buffer: &[u8], status: u16) -> Bytes {
     let text = match family {
         Family::Proxy => head.status_text.of(buffer),
         Family::FastCgi => match head.value(Known::Status, buffer) {
-            Some(value) if value.len() > 3 => value,
-            Some(_) => return None,
+            Some(value) => value,
             None if status == 302 => b"302 Moved Temporarily",
             None => b"200 OK",
         },
     };
-    Some(Bytes::copy_from_slice(text))
+    Bytes::copy_from_slice(text)
 }
 
 /// Fields of which the first counts, and the others are dropped.
