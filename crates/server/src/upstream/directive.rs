@@ -79,6 +79,13 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         "A server by chance, or the better of two.",
     ),
     row(
+        "sticky",
+        UPSTREAM,
+        Arity::AtLeast(2),
+        sticky,
+        "Clients keep the server they were given.",
+    ),
+    row(
         "keepalive",
         UPSTREAM,
         Arity::Between(1, 2),
@@ -300,6 +307,15 @@ fn random(build: &mut Build<'_>, directive: &Directive) -> Outcome {
         }),
     };
     method(build, directive, chosen)
+}
+
+fn sticky(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    if current(build)?.sticky.is_some() {
+        return Err("is duplicate".into());
+    }
+    let sticky = super::sticky::directive::parse(build, directive)?;
+    current(build)?.sticky = Some(sticky);
+    Ok(())
 }
 
 fn keepalive(build: &mut Build<'_>, directive: &Directive) -> Outcome {

@@ -6,6 +6,7 @@ pub mod peers; // the addresses of a moment
 pub mod watch; // names that are looked up at run time
 
 use super::balance::{Method, Walk};
+use super::sticky::{self, Sticky};
 use crate::http::{Request, thread};
 use bytes::Bytes;
 use endpoint::{Endpoint, Parameters};
@@ -87,6 +88,7 @@ pub struct Group {
     pub explicit: bool,
     pub keepalive: Keepalive,
     pub method: Method,
+    pub sticky: Option<Sticky>,
     /// Where names are looked up at run time.
     pub watched: Option<watch::Watched>,
     peers: RwLock<Arc<Peers>>,
@@ -117,6 +119,7 @@ impl Group {
             explicit: false,
             keepalive: Keepalive::default(),
             method,
+            sticky: None,
             watched: None,
             peers: RwLock::new(Arc::new(peers)),
         }
@@ -139,6 +142,15 @@ impl Group {
         if let (Some(own), Some(former)) = (&self.watched, &former.watched) {
             own.adopt(former);
             self.set_servers(&own.servers());
+        }
+        if let (
+            Some(Sticky::Learn { sessions: own, .. }),
+            Some(Sticky::Learn {
+                sessions: former, ..
+            }),
+        ) = (&self.sticky, &former.sticky)
+        {
+            own.adopt(former);
         }
         let mut before: Vec<_> = former.peers().endpoints().map(Arc::clone).collect();
         let own = self.peers();
@@ -171,6 +183,10 @@ impl Group {
                 Some(_) => Walk::RoundRobin,
                 None => self.method.begin(request),
             },
+            named: self
+                .sticky
+                .as_ref()
+                .and_then(|sticky| sticky.bound(request)),
             peers,
             backup: false,
             tried: Tried::default(),
@@ -185,7 +201,11 @@ impl Group {
             // Whatever failed before: there is no other.
             return (!only.parameters.down && only.enter()).then(|| Peer::new(only));
         }
-        choice.next(now)
+        let bound = match &self.sticky {
+            Some(_) => choice.bound(now),
+            None => None,
+        };
+        bound.or_else(|| choice.next(now))
     }
 
     /// Ends a try; true if the server is not asked any more for a while: `upstream server temporarily disabled`.
@@ -233,6 +253,8 @@ fn now() -> u64 {
 pub struct Choice {
     /// How many servers may still be tried; none after the last one.
     pub tries: usize,
+    /// The server that `sticky` binds the client to.
+    pub named: Option<Bytes>,
     peers: Arc<Peers>,
     walk: Walk,
     /// The servers that stand by are tried now.
@@ -241,6 +263,33 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// The server that the client is bound to, unless it was tried or cannot take the request.
+    fn bound(&mut self, now: u64) -> Option<Peer> {
+        let named = self.named.as_ref()?;
+        let is_named =
+            |endpoint: &Arc<Endpoint>| endpoint.is_available(now) && sticky::id(endpoint) == *named;
+        let (primary, backup) = (&self.peers.primary, &self.peers.backup);
+        let (tier, index, stands_by) = match primary.endpoints.iter().position(is_named) {
+            Some(index) => (primary, index, false),
+            None => (backup, backup.endpoints.iter().position(is_named)?, true),
+        };
+        if self.backup != stands_by {
+            if self.backup {
+                return None;
+            }
+            self.tried.clear();
+        }
+        if self.tried.contains(index) || !tier.endpoints[index].enter() {
+            return None;
+        }
+        let endpoint = &tier.endpoints[index];
+        endpoint.note_chosen(now);
+        let peer = Peer::new(endpoint);
+        self.backup = stands_by;
+        self.tried.insert(index);
+        Some(peer)
+    }
+
     /// Lets a server be tried again.
     fn forget(&mut self, peer: &Peer) {
         let mut endpoints = self.tier().endpoints.iter();
@@ -287,7 +336,7 @@ impl Choice {
 /// A server that a request was given. It counts as busy until this is dropped; `Group::report` does that.
 #[derive(Debug)]
 pub struct Peer {
-    endpoint: Arc<Endpoint>,
+    pub endpoint: Arc<Endpoint>,
     started_ms: u64,
 }
 

@@ -20,5 +20,6 @@ pub mod resolver; // names at run time
 pub mod response_head; // what becomes of the fields
 pub mod send; // sending a request
 pub mod settings; // what every protocol's relay is told
+pub mod sticky; // clients that keep their server
 pub mod target; // where a location passes requests
 pub mod written; // groups as they were read, and what becomes of them

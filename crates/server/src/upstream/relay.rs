@@ -9,6 +9,7 @@ use super::line::Line;
 use super::receive::{Answer, Receiver};
 use super::send::{NotSent, Sender, Source, Wrap};
 use super::settings::{Family, Settings};
+use super::sticky::Bond;
 use super::{connect, fastcgi, pooled, proxy, target};
 use crate::content::Content;
 use crate::http::request::RequestBody;
@@ -202,8 +203,11 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
                 if !elsewhere {
                     peer.note_success();
                     peer.note_header_time(attempt.header_ms.get().unwrap_or_default());
+                    let bond = Bond::of(group, &choice, &peer);
                     let end = Finish::new(owner, peer, &attempt, job.keep);
-                    return answer::finish(request, &job, settings, line, answer, end);
+                    let mut response = answer::finish(request, &job, settings, line, answer, end)?;
+                    Bond::settle(bond, group, request, &mut response);
+                    return Ok(response);
                 }
                 Failure::Status(status)
             }

@@ -7,6 +7,7 @@ use super::group::endpoint::Parameters;
 use super::group::watch::{Line, Named, Watched};
 use super::group::{Group, GroupId, Keepalive, Server};
 use super::resolver;
+use super::sticky::Sticky;
 use super::target::Groups;
 use crate::config::setting::{Complaint, Setting};
 use bytes::Bytes;
@@ -88,6 +89,7 @@ pub struct Written {
     pub method: Option<Method>,
     pub keepalive: RawKeepalive,
     pub zone: Option<Bytes>,
+    pub sticky: Option<Sticky>,
     pub resolver: resolver::Raw,
 }
 
@@ -106,6 +108,7 @@ impl Written {
             method: None,
             keepalive: RawKeepalive::default(),
             zone: None,
+            sticky: None,
             resolver: resolver::Raw::default(),
         }
     }
@@ -140,6 +143,7 @@ impl Written {
             &servers,
         );
         group.watched = watched;
+        group.sticky = self.sticky;
         group.no_port = self.no_port;
         group.explicit = self.explicit;
         group.keepalive = self.keepalive.resolve();

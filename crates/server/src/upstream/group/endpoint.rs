@@ -1,8 +1,8 @@
 //! One address of a server of a group, and its health, which all threads share and which outlives a reload.
 
 use bytes::Bytes;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use sys::address::SocketAddress;
 
 /// What the `server` line says of it.
@@ -45,6 +45,8 @@ pub struct Endpoint {
     /// The server's address as it was written.
     pub server: Bytes,
     pub parameters: Parameters,
+    /// What `sticky` knows it by without a route, once asked for.
+    pub digest: OnceLock<Bytes>,
     pub health: Arc<Health>,
 }
 
@@ -76,6 +78,7 @@ impl Endpoint {
             address,
             server,
             parameters,
+            digest: OnceLock::new(),
             health: Arc::default(),
         }
     }
