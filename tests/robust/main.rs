@@ -11,6 +11,7 @@ mod signals; // QUIT, TERM, USR1, USR2, WINCH // a worker that is killed, a requ
 mod exhaustion; // connections, descriptors, files that shrink
 mod hostile; // requests that are none
 mod keepalive; // how long a connection is kept
+mod pools; // PHP workers
 mod rate;
 mod slow; // clients that take their time
 mod upstreams; // servers behind it that fail

@@ -71,7 +71,7 @@ fn php_pool(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     let settings = reading
         .finish(Some(Pm::Auto))
         .map_err(|why| format!("[pool {name}] {why}"))?;
-    add(build, settings)
+    add(build, directive, settings)
 }
 
 /// One line of a block.
@@ -113,8 +113,17 @@ fn check_name(build: &Build<'_>, name: &str) -> Outcome {
     }
 }
 
-fn add(build: &mut Build<'_>, settings: Settings) -> Outcome {
+fn add(build: &mut Build<'_>, directive: &Directive, settings: Settings) -> Outcome {
     check_process(&settings)?;
+    if let Some(listen) = &settings.listen {
+        let (name, address) = (&settings.name, &listen.address);
+        build.warn(
+            directive,
+            format!(
+                "[pool {name}] \"listen\" is not served by gannet yet: only its own requests reach the pool, not \"{address}\""
+            ),
+        );
+    }
     let mut log = |path: &Option<String>| {
         let path = build.paths.in_prefix(path.as_deref()?);
         Some(build.logs.file(path))
@@ -171,14 +180,19 @@ fn php_pool_include(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     let pattern = directive.args[0].as_str().ok_or("invalid value")?;
     let pattern = build.conf_path(pattern);
     let mut reading = None;
-    include(build, &pattern, &mut reading)?;
-    close(build, reading)
+    include(build, directive, &pattern, &mut reading)?;
+    close(build, directive, reading)
 }
 
 /// A section that has begun.
 type Open = Option<Reading>;
 
-fn include(build: &mut Build<'_>, pattern: &Path, reading: &mut Open) -> Outcome {
+fn include(
+    build: &mut Build<'_>,
+    directive: &Directive,
+    pattern: &Path,
+    reading: &mut Open,
+) -> Outcome {
     for path in matching(build, pattern)? {
         build.pools.includes += 1;
         if build.pools.includes > INCLUDES_MAX {
@@ -193,7 +207,7 @@ fn include(build: &mut Build<'_>, pattern: &Path, reading: &mut Open) -> Outcome
         let text = String::from_utf8_lossy(&text).into_owned();
         for (number, line) in ini::lines(&text) {
             let outcome = match line {
-                Ok(line) => read_line(build, line, &path, reading),
+                Ok(line) => read_line(build, directive, line, &path, reading),
                 Err(why) => Err(why.into()),
             };
             outcome.map_err(|complaint| match complaint.bare {
@@ -218,11 +232,17 @@ fn matching(build: &Build<'_>, pattern: &Path) -> Result<Vec<PathBuf>, Complaint
 }
 
 /// Entries before a section and in `[global]` are php-fpm's master's, which there is none of here.
-fn read_line(build: &mut Build<'_>, line: Line, path: &Path, reading: &mut Open) -> Outcome {
+fn read_line(
+    build: &mut Build<'_>,
+    directive: &Directive,
+    line: Line,
+    path: &Path,
+    reading: &mut Open,
+) -> Outcome {
     match line {
         Line::Section(name) => {
             let former = reading.take();
-            close(build, former)?;
+            close(build, directive, former)?;
             if name != "global" {
                 check_name(build, &name)?;
                 let mut begun = Reading::new(&name);
@@ -233,7 +253,7 @@ fn read_line(build: &mut Build<'_>, line: Line, path: &Path, reading: &mut Open)
         }
         Line::Entry { name, value } if name == "include" => {
             let directory = path.parent().unwrap_or(Path::new("/"));
-            include(build, &directory.join(value), reading)
+            include(build, directive, &directory.join(value), reading)
         }
         Line::Entry { name, value } => match reading {
             None => Ok(()),
@@ -244,7 +264,7 @@ fn read_line(build: &mut Build<'_>, line: Line, path: &Path, reading: &mut Open)
     }
 }
 
-fn close(build: &mut Build<'_>, reading: Open) -> Outcome {
+fn close(build: &mut Build<'_>, directive: &Directive, reading: Open) -> Outcome {
     match reading {
         None => Ok(()),
         Some(reading) => {
@@ -252,7 +272,7 @@ fn close(build: &mut Build<'_>, reading: Open) -> Outcome {
             let settings = reading
                 .finish(None)
                 .map_err(|why| Complaint::bare(format!("[pool {name}] {why}")))?;
-            add(build, settings)
+            add(build, directive, settings)
         }
     }
 }

@@ -1,0 +1,296 @@
+//! Pools of PHP workers when things go wrong: scripts that fail in every way, clients that leave, more requests than there
+//! is room for, reloads. Afterwards all is as it was: children, descriptors.
+
+use crate::site::{Site, children, descriptors, is_running, kill, wait_for};
+use crate::traffic::{Connections, Traffic};
+use std::path::Path;
+use testkit::client::Client;
+
+/// What PHP is told of a request.
+const LOCATION: &str = "location ~ \\.php$|^/(status|ping)$ {
+    fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
+    fastcgi_param SCRIPT_NAME $fastcgi_script_name;
+    fastcgi_param REQUEST_METHOD $request_method;
+    fastcgi_param QUERY_STRING $query_string;
+    fastcgi_param CONTENT_LENGTH $content_length;
+    fastcgi_param CONTENT_TYPE $content_type;
+    fastcgi_pass pool:www;
+}";
+
+/// Name and text of the scripts.
+const SCRIPTS: &[(&str, &str)] = &[
+    ("pid.php", "<?php echo getmypid();"),
+    ("value.php", "<?php echo ini_get('user_agent');"),
+    ("killed.php", "<?php posix_kill(getmypid(), 9); sleep(9);"),
+    ("exit.php", "<?php echo 'before'; exit(3);"),
+    ("fatal.php", "<?php no_such_function();"),
+    ("loop.php", "<?php while (true);"),
+    ("slow.php", "<?php usleep(20000); echo 'slow';"),
+    (
+        "endless.php",
+        "<?php while (true) { echo str_repeat('x', 5000); flush(); usleep(1000); }",
+    ),
+    (
+        "length.php",
+        "<?php echo strlen(file_get_contents('php://input'));",
+    ),
+];
+
+/// A site with a pool; `None`, and a word about it, where there is no PHP.
+fn site(pool: &str) -> Option<Site> {
+    let folders = ["/usr/bin", "/usr/local/bin"];
+    if !folders
+        .iter()
+        .any(|folder| Path::new(folder).join("php-cgi").exists())
+    {
+        eprintln!("skipped: there is no php-cgi");
+        return None;
+    }
+    let mut site = Site::prepared();
+    for (name, text) in SCRIPTS {
+        std::fs::write(site.file("html").join(name), text).expect("our directory");
+    }
+    configure(&site, pool);
+    site.run();
+    Some(site)
+}
+
+fn configure(site: &Site, pool: &str) {
+    site.configure_with("", &format!("php_pool www {{ {pool} }}"), LOCATION);
+}
+
+/// The pool's children.
+fn workers(site: &Site) -> Vec<u32> {
+    let is_php = |pid: &u32| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+        name.is_ok_and(|name| name.starts_with("php"))
+    };
+    children(site.master()).into_iter().filter(is_php).collect()
+}
+
+fn settled(site: &Site, count: usize) -> Vec<u32> {
+    wait_for("the children", || {
+        let workers = workers(site);
+        (workers.len() == count).then_some(workers)
+    })
+}
+
+#[test]
+fn scripts_that_fail_cost_a_child_at_most() {
+    let Some(site) = site("pm static; pm.max_children 2; request_terminate_timeout 1s;") else {
+        return;
+    };
+    settled(&site, 2);
+    for _ in 0..4 {
+        assert_eq!(site.ask("/pid.php").status(), 200);
+    }
+    let before = descriptors(site.worker());
+    for (path, status, text) in [
+        ("/killed.php", 502, "502 Bad Gateway"),
+        ("/exit.php", 200, "before"),
+        ("/loop.php", 504, "504 Gateway"),
+    ] {
+        let reply = site.ask(path);
+        assert_eq!(reply.status(), status, "{path}: {}", site.log());
+        assert!(reply.text().contains(text), "{path}: {}", reply.text());
+    }
+    // What PHP says of a fatal error depends on its settings; that it goes on does not.
+    site.ask("/fatal.php");
+    site.wait_for_log("exited on signal 9 (SIGKILL)", 2);
+    settled(&site, 2);
+    for _ in 0..4 {
+        assert_eq!(site.ask("/pid.php").status(), 200);
+    }
+    wait_for("descriptors as before", || {
+        (descriptors(site.worker()) <= before).then_some(())
+    });
+    site.wait_for_log("execution timed out", 1);
+}
+
+#[test]
+fn a_child_killed_while_idle_costs_no_request() {
+    let Some(site) = site("pm static; pm.max_children 1;") else {
+        return;
+    };
+    let first = settled(&site, 1)[0];
+    assert_eq!(site.ask("/pid.php").text(), first.to_string());
+    kill("KILL", first);
+    let reply = site.ask("/pid.php");
+    assert_eq!(reply.status(), 200, "{}", site.log());
+    assert_ne!(reply.text(), first.to_string());
+}
+
+#[test]
+fn clients_that_leave_cost_no_child() {
+    let Some(site) = site("pm static; pm.max_children 1;") else {
+        return;
+    };
+    let child = settled(&site, 1)[0];
+    site.ask("/pid.php");
+    let before = descriptors(site.worker());
+    for _ in 0..2 {
+        let mut client = Client::connect(site.port).expect("it listens");
+        client.send(b"GET /endless.php HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        client.read_at_least(1000);
+        drop(client);
+        // PHP stops when it writes next, and its child serves on.
+        assert_eq!(site.ask("/pid.php").text(), child.to_string());
+    }
+    // One that leaves while its body is on the way.
+    let mut client = Client::connect(site.port).expect("it listens");
+    client.send(b"POST /length.php HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nabc");
+    drop(client);
+    assert_eq!(site.ask("/pid.php").status(), 200);
+    wait_for("descriptors as before", || {
+        (descriptors(site.worker()) <= before).then_some(())
+    });
+}
+
+#[test]
+fn more_requests_than_the_queue_holds_are_refused_at_once() {
+    let Some(site) = site("pm static; pm.max_children 2; queue_max 100;") else {
+        return;
+    };
+    settled(&site, 2);
+    site.ask("/pid.php");
+    let before = descriptors(site.worker());
+    let replies: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..500)
+            .map(|_| scope.spawn(|| site.try_ask("/slow.php")))
+            .collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined
+            .map(|reply| reply.expect("no panic").expect("a reply"))
+            .collect()
+    });
+    let count = |status| {
+        replies
+            .iter()
+            .filter(|reply| reply.status() == status)
+            .count()
+    };
+    assert_eq!(count(200) + count(503), 500);
+    assert!(count(200) >= 102, "{}", count(200));
+    let refused = replies.iter().filter(|reply| reply.status() == 503);
+    for reply in refused {
+        let after = reply.field("Retry-After").expect("a time");
+        assert!(after.parse::<u32>().is_ok_and(|seconds| seconds >= 1));
+    }
+    assert_eq!(workers(&site).len(), 2);
+    wait_for("descriptors as before", || {
+        (descriptors(site.worker()) <= before + 4).then_some(())
+    });
+}
+
+#[test]
+fn requests_that_wait_too_long_are_refused() {
+    let Some(site) = site(
+        "pm static; pm.max_children 1; queue_timeout 100ms; ping.path /ping; pm.status_path /status; request_terminate_timeout 2s;",
+    ) else {
+        return;
+    };
+    settled(&site, 1);
+    let mut busy = Client::connect(site.port).expect("it listens");
+    busy.send(b"GET /loop.php HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    wait_for("a busy child", || {
+        let status = site.ask("/status?json&full").text();
+        status.contains("\"active processes\":1").then_some(())
+    });
+    let reply = site.ask("/pid.php");
+    assert_eq!(
+        (reply.status(), reply.field("Retry-After")),
+        (503, Some("1"))
+    );
+    // What needs no child is answered meanwhile, and tells what the child does.
+    assert_eq!(site.ask("/ping").text(), "pong");
+    assert!(
+        site.ask("/status?full")
+            .text()
+            .contains("request URI:          /loop.php\n")
+    );
+    let reply = busy.read_reply("GET").expect("a reply");
+    assert_eq!(reply.status(), 504);
+}
+
+#[test]
+fn a_reload_replaces_all_children_and_no_request_fails() {
+    let pool =
+        |value: &str| format!("pm static; pm.max_children 3; php_value[user_agent] {value};");
+    let Some(site) = site(&pool("one")) else {
+        return;
+    };
+    let former = settled(&site, 3);
+    let traffic = Traffic::start(site.port, "/slow.php", &[(Connections::Fresh, 4)], |text| {
+        text == "slow"
+    });
+    traffic.wait_for(20);
+    assert_eq!(site.ask("/value.php").text(), "one");
+    configure(&site, &pool("two"));
+    site.signal("HUP");
+    wait_for("other children", || {
+        former.iter().all(|pid| !is_running(*pid)).then_some(())
+    });
+    traffic.wait_for(20);
+    assert_eq!(traffic.stop().1, Vec::<String>::new());
+    for _ in 0..6 {
+        assert_eq!(site.ask("/value.php").text(), "two");
+    }
+    settled(&site, 3);
+}
+
+#[test]
+fn children_go_after_their_requests_and_with_the_server() {
+    let Some(mut site) = site("pm static; pm.max_children 2; pm.max_requests 3;") else {
+        return;
+    };
+    settled(&site, 2);
+    let mut seen: Vec<String> = (0..18).map(|_| site.ask("/pid.php").text()).collect();
+    seen.sort();
+    seen.dedup();
+    assert!(seen.len() >= 6, "{seen:?}");
+    assert!(!site.log().contains("[error]"), "{}", site.log());
+    let last = settled(&site, 2);
+    site.signal("QUIT");
+    assert_eq!(site.ended(), Some(0));
+    wait_for("the end of the children", || {
+        last.iter().all(|pid| !is_running(*pid)).then_some(())
+    });
+}
+
+#[test]
+fn children_come_and_go_with_the_requests() {
+    let Some(site) = site("pm ondemand; pm.max_children 2; pm.process_idle_timeout 1s;") else {
+        return;
+    };
+    assert_eq!(workers(&site), Vec::<u32>::new());
+    assert_eq!(site.ask("/pid.php").status(), 200);
+    assert_eq!(workers(&site).len(), 1);
+    settled(&site, 0);
+    assert_eq!(site.ask("/pid.php").status(), 200);
+}
+
+#[test]
+fn a_program_that_cannot_start_is_a_bad_gateway() {
+    let Some(site) = site("pm static; pm.max_children 1; command /no/such/program;") else {
+        return;
+    };
+    assert_eq!(site.ask("/pid.php").status(), 502);
+    site.wait_for_log("no child could be started", 1);
+}
+
+#[test]
+fn the_files_of_php_fpm_are_read_as_they_are() {
+    let Some(site) = site("pm static; pm.max_children 1;") else {
+        return;
+    };
+    let text = "[global]\nerror_log = log\n[www]\nuser = nobody\nlisten.mode = 0660\npm = dynamic\n\
+                pm.max_children = 5\npm.start_servers = 2\npm.min_spare_servers = 1 ; at least\n\
+                pm.max_spare_servers = 3\nphp_admin_value[user_agent] = \"$pool agent\"\n";
+    std::fs::write(site.file("pool.conf"), text).expect("our directory");
+    site.configure_with("", "php_pool_include pool*.conf;", LOCATION);
+    site.signal("HUP");
+    wait_for("the new value", || {
+        (site.ask("/value.php").text() == "www agent").then_some(())
+    });
+    settled(&site, 2);
+}
