@@ -7,6 +7,7 @@ mod check;
 mod floor;
 mod gallery;
 mod gallery_report;
+mod gzip;
 mod idle;
 mod json;
 mod machine;
@@ -29,13 +30,15 @@ const USAGE: &str = "\
 usage: gannet-bench static  [OPTIONS]        files
        gannet-bench fastcgi [OPTIONS]        a trivial PHP script
        gannet-bench proxy   [OPTIONS]        a server behind, on kept connections
+       gannet-bench gzip    [OPTIONS]        files compressed on the fly, level by level (GANNET_BENCH_FILES=DIRECTORY)
        gannet-bench gallery [OPTIONS]        100 users of a PHP application, by the pool's `pm`
        gannet-bench profile CASE [OPTIONS]   hot symbols (perf) and system calls per request (strace), of a case of static
        gannet-bench floor PORT FILE [close]  the bare loop, for use by hand
 
   --only CASES          static: 0b,1k,10k,100k,1m,10m,close,log,log-buffered,idle; proxy: 1k,100k;
-                        fastcgi: script; gallery: static,dynamic,ondemand,auto,sweep
+                        fastcgi: script; gzip: 1,2 ... 9; gallery: static,dynamic,ondemand,auto,sweep
   --servers NAMES       static: nginx,gannet,floor and those given by --server; proxy, gallery: nginx,gannet;
+                        gzip: nginx,each,again (Gannet without and with its memory of bodies);
                         fastcgi: nginx,nginx-kept,gannet,gannet-fpm
   --server NAME=COMMAND another server, or another command for a known one; {conf} and {dir} are filled in
   --quick               a short run, to see that it works
@@ -52,6 +55,7 @@ fn main() -> Result<()> {
         Some("static") => side_by_side::run(&options::parse(&side_by_side::BENCH, arguments)?),
         Some("fastcgi") => relayed::run_fastcgi(&options::parse(&relayed::FASTCGI, arguments)?),
         Some("proxy") => relayed::run_proxy(&options::parse(&relayed::PROXY, arguments)?),
+        Some("gzip") => gzip::run(&options::parse(&gzip::BENCH, arguments)?),
         Some("gallery") => gallery::run(&options::parse(&gallery::BENCH, arguments)?),
         Some("profile") => {
             let Some(case) = arguments.next() else {

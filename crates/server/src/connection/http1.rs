@@ -236,6 +236,9 @@ impl Http1 {
             return Err(Later::Exchange(request));
         };
         request.location = ready.location;
+        if let Some(compressed) = ready.compressed() {
+            *request.sent.compressed.borrow_mut() = Some(compressed);
+        }
         if self.is_spent(&request) {
             request.keep_alive = false;
         }

@@ -52,7 +52,7 @@ pub struct Unsent {
 pub fn begin(
     stream: &Stream,
     request: &mut Request,
-    response: Response,
+    mut response: Response,
 ) -> Result<Option<Unsent>, SendError> {
     let head_only = request.is_head() || matches!(response.status, 204 | 304 | 100..=199);
     let framing = framing(request, &response, head_only);
@@ -70,14 +70,18 @@ pub fn begin(
         }
         request.sent.status.set(response.status);
         request.sent.header_bytes.set(head.len() as u64);
-        if response.file.is_some() && !head_only {
-            hot::keep(request, &response, &head);
-        }
-        let body = match response.body {
+        let body = match std::mem::take(&mut response.body) {
             _ if head_only => Body::Empty,
             body if framing == Framing::Chunked => in_one_chunk(request, body),
             body => body,
         };
+        if response.file.is_some() && !head_only {
+            let memory = match &body {
+                Body::Memory(bytes) => Some(bytes),
+                _ => None,
+            };
+            hot::keep(request, &response, &head, memory);
+        }
         first_writes(stream, request, &mut head, body, framing)
     })
 }

@@ -62,6 +62,7 @@ pub fn apply(request: &Request, response: &mut Response) {
         return;
     }
     request.vary_accept_encoding.set(true);
+    response.depends_on_accept = true;
     let is_stream = !is_whole(&response.body);
     let possible = |coding: &Coding| *coding == Coding::Gzip || !is_stream || Heavy::has_room();
     let mut codings = permission::codings(request, Some(response), offers);
@@ -70,9 +71,18 @@ pub fn apply(request: &Request, response: &mut Response) {
     };
     let plan = plan(request, response, coding, hint);
     response.headers.push("Content-Encoding", coding.as_str());
+    // Where a copy may come, the response is not sent again.
+    let is_last = !request.location().settings.precompress.on && response.copied.is_none();
+    let file = response.file.take().filter(|_| is_last);
     forget_identity(response);
-    if !request.is_head() {
-        response.body = compress(std::mem::take(&mut response.body), plan);
+    if request.is_head() {
+        return;
+    }
+    let compressed = Rc::clone(&plan.compressed);
+    response.body = compress(std::mem::take(&mut response.body), plan);
+    if matches!(response.body, Body::Memory(_)) {
+        response.file = file;
+        response.made = Some(compressed);
     }
 }
 
@@ -148,6 +158,7 @@ fn is_whole(body: &Body) -> bool {
 pub fn forget_identity(response: &mut Response) {
     response.content_length = None;
     response.file = None;
+    response.copied = None;
     response.allow_ranges = false;
     if response.accept_ranges || response.headers.contains("Accept-Ranges") {
         response.accept_ranges = false;
@@ -175,22 +186,16 @@ fn compress(body: Body, plan: Plan) -> Body {
     let at_once = match &body {
         Body::Empty => Some(Bytes::new()),
         Body::Memory(bytes) => Some(bytes.clone()),
-        Body::File(range) if range.length <= WHOLE_MAX && is_quick(&plan, range.length) => {
+        Body::File(range)
+            if range.length <= WHOLE_MAX
+                && (plan.seen_max > 0 || is_quick(&plan, range.length)) =>
+        {
             body_reader::read_at_once(range)
         }
         _ => None,
     };
-    if let Some(bytes) = at_once {
-        match look_up(&plan, &bytes) {
-            Seen::Before(coded) => return Body::Memory(finished(&plan, &bytes, coded)),
-            seen if is_quick(&plan, bytes.len() as u64) => {
-                if let Ok(coded) = whole::encode(plan.coding, plan.level, &bytes) {
-                    remember(&plan, seen, &coded);
-                    return Body::Memory(finished(&plan, &bytes, coded));
-                }
-            }
-            _ => {}
-        }
+    if let Some(bytes) = at_once.filter(|bytes| bytes.len() as u64 <= WHOLE_MAX) {
+        return compress_whole(bytes, plan);
     }
     let step = match is_whole(&body) {
         true => WHOLE_MAX as usize,
@@ -199,6 +204,20 @@ fn compress(body: Body, plan: Plan) -> Body {
     let length = body.length();
     let source = body_reader::stream(body, step);
     Body::Stream(Box::new(stream::Compressing::new(source, plan, length)))
+}
+
+fn compress_whole(bytes: Bytes, plan: Plan) -> Body {
+    let seen = look_up(&plan, &bytes);
+    if let Seen::Before(coded) = seen {
+        return Body::Memory(finished(&plan, &bytes, coded));
+    }
+    if is_quick(&plan, bytes.len() as u64)
+        && let Ok(coded) = whole::encode(plan.coding, plan.level, &bytes)
+    {
+        remember(&plan, seen, &coded);
+        return Body::Memory(finished(&plan, &bytes, coded));
+    }
+    Body::Stream(Box::new(stream::Compressing::whole(bytes, seen, plan)))
 }
 
 /// Whether the body was compressed before.

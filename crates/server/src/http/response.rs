@@ -58,6 +58,8 @@ pub struct Response {
     pub copied: Option<Rc<Copied>>,
     /// The file has no such copy yet: it is compressed on the fly, quickly, until there is one.
     pub copy_is_wanted: bool,
+    /// The body is the file, compressed on the fly and whole.
+    pub made: Option<Rc<super::sent::Compressed>>,
     /// A request with another Accept-Encoding may get another response.
     pub depends_on_accept: bool,
     /// The range filter may cut the body.

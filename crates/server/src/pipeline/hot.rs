@@ -4,18 +4,24 @@
 use crate::config::model::{LocationId, LocationSettings};
 use crate::content::Content;
 use crate::content::file_cache;
-use crate::http::file::{Copied, Entry};
+use crate::http::file::{self as http_file, Copied, Entry};
 use crate::http::request::Incoming;
 use crate::http::response::Repeat;
+use crate::http::sent::Compressed;
 use crate::http::{Request, Response, thread};
 use bytes::Bytes;
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::rc::{Rc, Weak};
 use wire::http1::{Known, Method, Version};
 
 /// Responses that one thread keeps.
 const READY_MAX: usize = 4096;
+/// Bytes of compressed bodies that one thread keeps here.
+const MADE_MAX: usize = 16 * 1024 * 1024;
 /// Values of Accept-Encoding for which one path's responses are kept; browsers have few.
 const ACCEPTS_MAX: usize = 4;
 /// The length of a Date field's value.
@@ -39,6 +45,8 @@ enum Source {
     File(Weak<Entry>),
     /// From a copy, as long as the file is what it was made of.
     Copy(Entry, Weak<Copied>),
+    /// Compressed on the fly, as long as the file is what it was made of; with the framing.
+    Made(Entry, Bytes, Rc<Compressed>),
 }
 
 /// A whole head as it was written.
@@ -81,17 +89,40 @@ impl Ready {
                 copied.note_use();
                 Some(bytes)
             }
+            Source::Made(source, bytes, _) => is_fresh(source).then(|| bytes.clone()),
         }
     }
 
     /// Whether it is of the file, or the copy, that this response is.
     fn is_of(&self, response: &Response, file: &Rc<Entry>) -> bool {
         match (&self.source, &response.copied) {
-            (Source::File(kept), None) => std::ptr::eq(kept.as_ptr(), Rc::as_ptr(file)),
+            (Source::Made(source, ..), None) => {
+                source.identity == file.identity && response.made.is_some()
+            }
+            (Source::File(kept), None) if response.made.is_none() => {
+                std::ptr::eq(kept.as_ptr(), Rc::as_ptr(file))
+            }
             (Source::Copy(source, kept), Some(copied)) => {
                 source.identity == file.identity && std::ptr::eq(kept.as_ptr(), Rc::as_ptr(copied))
             }
             _ => false,
+        }
+    }
+
+    /// What compression made of it, for the log.
+    #[must_use]
+    pub fn compressed(&self) -> Option<Rc<Compressed>> {
+        match &self.source {
+            Source::Made(_, _, compressed) => Some(Rc::clone(compressed)),
+            Source::File(_) | Source::Copy(..) => None,
+        }
+    }
+
+    /// Bytes that the table alone keeps.
+    fn size(&self) -> usize {
+        match &self.source {
+            Source::Made(_, bytes, _) => bytes.len(),
+            Source::File(_) | Source::Copy(..) => 0,
         }
     }
 
@@ -111,6 +142,8 @@ struct Table {
     generation: u64,
     servers: Vec<Paths>,
     count: usize,
+    /// Bytes of bodies that were compressed.
+    made: usize,
 }
 
 thread_local! {
@@ -129,12 +162,13 @@ pub fn repeat(settings: &LocationSettings, content: &Content) -> Repeat {
         && settings.real_ip.is_off()
         && settings.try_files.is_off()
         && settings.symlinks.guard.is_none()
-        && (!settings.precompress.on || settings.compression.disable.is_none())
+        && ((!settings.precompress.on && settings.compress.is_off())
+            || settings.compression.disable.is_none())
         && settings.limit_rate.is_off()
         && settings.limit_requests.is_off()
         && settings.limit_connections.is_off()
         && settings.static_variants.is_off()
-        && (settings.compress.is_off() || settings.precompress.on);
+        && (settings.compress.is_repeatable() || settings.precompress.on);
     match plain {
         true => settings.headers.repeat(),
         false => Repeat::Never,
@@ -181,25 +215,39 @@ pub fn find(request: &Request) -> Option<(Rc<Ready>, Bytes)> {
         if let Some(bytes) = kept[place].bytes(request) {
             return Some((Rc::clone(&kept[place]), bytes));
         }
-        kept.swap_remove(place);
+        let gone = kept.swap_remove(place).size();
         if kept.is_empty() {
             paths.remove(&request.uri[..]);
         }
+        table.made -= gone;
         table.count -= 1;
         None
     })
 }
 
 /// Keeps a response whose head was just written as `head`, if it may be sent again.
-pub fn keep(request: &Request, response: &Response, head: &[u8]) {
+/// `body` is the body with its framing, where it is in memory.
+pub fn keep(request: &Request, response: &Response, head: &[u8], body: Option<&Bytes>) {
     let Some(file) = &response.file else { return };
+    let source = match (&response.copied, &response.made) {
+        (Some(copied), _) => Source::Copy(file.without_content(), Rc::downgrade(copied)),
+        (None, None) => Source::File(Rc::downgrade(file)),
+        (None, Some(compressed)) => match body {
+            Some(body) if body.len() <= MADE_MAX / 8 && is_what_was_read(file) => {
+                Source::Made(file.without_content(), body.clone(), Rc::clone(compressed))
+            }
+            _ => return,
+        },
+    };
     let location = request.location();
     // What depends on Accept-Encoding may depend on more for such requests.
     let is_special = response.depends_on_accept
         && (request.version < Version::Http11 || request.field(Known::Via).is_some());
     if response.status != 200
         || is_special
-        || (response.copied.is_none() && !location.settings.compress.is_off())
+        || (response.copied.is_none()
+            && location.settings.precompress.on
+            && !location.settings.compress.is_off())
         || request.uri_changed
         || request.internal
         || location.repeat == Repeat::Never
@@ -218,7 +266,10 @@ pub fn keep(request: &Request, response: &Response, head: &[u8]) {
     };
     TABLE.with(|table| {
         let mut table = table.borrow_mut();
-        if table.generation != request.generation.number || table.count >= READY_MAX {
+        if table.generation != request.generation.number
+            || table.count >= READY_MAX
+            || table.made >= MADE_MAX
+        {
             *table = Table {
                 generation: request.generation.number,
                 ..Table::default()
@@ -244,22 +295,35 @@ pub fn keep(request: &Request, response: &Response, head: &[u8]) {
             second,
             location: request.location,
             accept: accept(request, response),
-            source: match &response.copied {
-                Some(copied) => Source::Copy(file.without_content(), Rc::downgrade(copied)),
-                None => Source::File(Rc::downgrade(file)),
-            },
+            source,
             heads: Default::default(),
         });
         let _empty = ready.heads[kind].set(head);
-        match place {
-            Some(place) => kept[place] = ready,
-            None if kept.len() >= ACCEPTS_MAX => kept[0] = ready,
+        let size = ready.size();
+        let gone = match place {
+            Some(place) => std::mem::replace(&mut kept[place], ready).size(),
+            None if kept.len() >= ACCEPTS_MAX => std::mem::replace(&mut kept[0], ready).size(),
             None => {
                 kept.push(ready);
                 table.count += 1;
+                0
             }
-        }
+        };
+        table.made = table.made + size - gone;
     });
+}
+
+/// Whether a body that was just made of an open file is of the state that its identity tells: what the cache has in
+/// memory is; of another file its times must tell the next change, and it must stand there unchanged.
+fn is_what_was_read(file: &Entry) -> bool {
+    match &file.content {
+        http_file::Content::Memory(_) => true,
+        http_file::Content::File(_) => {
+            let now = sys::file::status_at(Path::new(OsStr::from_bytes(&file.path)));
+            file_cache::is_settled_now(&file.identity)
+                && now.is_ok_and(|status| status.identity == file.identity)
+        }
+    }
 }
 
 /// The value of Accept-Encoding that a response holds for, where it depends on it.

@@ -251,6 +251,13 @@ impl Settings {
         &self.coders[coding as usize]
     }
 
+    /// Whether the same file comes out the same each time, so that it may be kept compressed.
+    #[must_use]
+    pub fn is_repeatable(&self) -> bool {
+        let is_fixed = |coder: &Coder| !coder.on || matches!(coder.level, Level::Fixed(_));
+        self.is_off() || (self.cache > 0 && self.padding == 0 && self.coders.iter().all(is_fixed))
+    }
+
     /// Whether nothing is compressed.
     #[must_use]
     pub fn is_off(&self) -> bool {

@@ -6,6 +6,7 @@ use super::{Plan, WHOLE_MAX, finished, is_quick, look_up, padding, remember};
 use crate::encoding::seen::Seen;
 use crate::encoding::{auto, whole};
 use crate::http::body::{BodyError, BodyStream, Chunk};
+use crate::http::{Body, body_reader};
 use bytes::{Bytes, BytesMut};
 use std::future::Future;
 use std::io;
@@ -73,6 +74,26 @@ impl Compressing {
             worked: false,
         }
     }
+
+    /// A body that is whole, and takes too long for the network thread.
+    #[must_use]
+    pub fn whole(body: Bytes, seen: Seen, plan: Plan) -> Compressing {
+        let job = compress_elsewhere(&plan, &body);
+        Compressing {
+            stage: Stage::Whole { job, body, seen },
+            ..Compressing::new(body_reader::stream(Body::Empty, STEP), plan, None)
+        }
+    }
+}
+
+/// Compresses a whole body on the blocking pool.
+fn compress_elsewhere(plan: &Plan, body: &Bytes) -> Job {
+    let (coding, level, body) = (plan.coding, plan.level, body.clone());
+    tokio::task::spawn_blocking(move || {
+        let before = sys::machine::thread_cpu_ns();
+        let coded = whole::encode(coding, level, &body)?;
+        Ok((coded, sys::machine::thread_cpu_ns() - before))
+    })
 }
 
 type Polled = Poll<Option<Result<Chunk, BodyError>>>;
@@ -157,12 +178,7 @@ impl Compressing {
                 Err(error) => Poll::Ready(Some(Err(failed(&error)))),
             };
         }
-        let input = body.clone();
-        let job = tokio::task::spawn_blocking(move || {
-            let before = sys::machine::thread_cpu_ns();
-            let coded = whole::encode(coding, level, &input)?;
-            Ok((coded, sys::machine::thread_cpu_ns() - before))
-        });
+        let job = compress_elsewhere(&self.plan, &body);
         self.stage = Stage::Whole { job, body, seen };
         Poll::Ready(None)
     }
