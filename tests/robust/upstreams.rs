@@ -310,3 +310,79 @@ fn a_switched_protocol_passes_both_ways() {
     stream.read_to_end(&mut rest).expect("the end");
     assert!(rest.is_empty());
 }
+
+#[test]
+fn a_response_is_stored_whole_or_not_at_all() {
+    let whole = sends(
+        b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nLast-Modified: Mon, 01 Jan 2001 00:00:00 GMT\r\n\r\nbody",
+    );
+    let short = sends(b"HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\nbody");
+    let (whole_port, short_port) = (whole.port(), short.port());
+    let site = Site::prepared();
+    let kept = site.file("kept");
+    std::fs::create_dir(&kept).expect("our directory");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(&kept, open).expect("our directory");
+    let path = kept.display();
+    let mut site = site;
+    site.configure(&format!(
+        "proxy_temp_path temp; proxy_store {path}/a$uri; proxy_store_access user:rw group:r all:r;\
+         location /up {{ proxy_pass http://127.0.0.1:{whole_port}; }}\
+         location /short {{ proxy_pass http://127.0.0.1:{short_port}; }}"
+    ));
+    site.run();
+    assert_eq!(site.ask("/up").text(), "body");
+    let stored = kept.join("a/up");
+    wait_for("the stored file", || stored.exists().then_some(()));
+    let metadata = std::fs::metadata(&stored).expect("it is there");
+    let modified = metadata.modified().expect("a time");
+    let seconds = modified.duration_since(std::time::UNIX_EPOCH);
+    assert_eq!(seconds.expect("after 1970").as_secs(), 978_307_200);
+    assert_eq!(
+        std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777,
+        0o644
+    );
+    assert_eq!(std::fs::read(&stored).expect("readable"), b"body");
+    let mut client = site.connect();
+    client.send(request("/short", "close").as_bytes());
+    let _cut = client.read_to_end();
+    site.wait_for_log(
+        "upstream prematurely closed connection while reading upstream",
+        1,
+    );
+    assert!(!kept.join("a/short").exists());
+    let left = std::fs::read_dir(site.file("temp")).expect("our directory");
+    let files = left
+        .flatten()
+        .filter(|entry| entry.path().is_file())
+        .count();
+    assert_eq!(files, 0);
+}
+
+#[test]
+fn hints_and_trailers_pass_where_they_are_wanted() {
+    let origin = sends(
+        b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nX-Sum: 7\r\n\r\n",
+    );
+    let read = |site: &Site| {
+        let mut client = site.connect();
+        client.send(request("/up", "close").as_bytes());
+        String::from_utf8(client.read_to_end().0).expect("text")
+    };
+    let passed = read(&proxied(
+        &origin,
+        "early_hints $host; proxy_pass_trailers on;",
+    ));
+    assert!(
+        passed.starts_with("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 200 OK\r\n")
+    );
+    assert!(
+        passed.ends_with("4\r\nbody\r\n0\r\nX-Sum: 7\r\n\r\n"),
+        "{passed}"
+    );
+    let plain = read(&proxied(&origin, "early_hints '' 0;"));
+    assert!(
+        plain.starts_with("HTTP/1.1 200 OK\r\n") && plain.ends_with("\r\n0\r\n\r\n"),
+        "{plain}"
+    );
+}

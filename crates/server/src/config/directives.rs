@@ -53,6 +53,7 @@ pub const TABLES: &[&[Row<Set>]] = &[
     precompress::directive::DIRECTIVES,
     upstream::directive::DIRECTIVES,
     upstream::resolver::DIRECTIVES,
+    upstream::early_hints::DIRECTIVES,
     upstream::settings::PROXY,
     upstream::settings::FASTCGI,
     upstream::proxy::DIRECTIVES,

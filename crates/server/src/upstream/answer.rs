@@ -10,6 +10,7 @@ use super::receive::{Answer, From};
 use super::relay::Job;
 use super::response_head::{self, Instructions, Redirect};
 use super::settings::{Family, Settings};
+use super::store_file::StoreFile;
 use crate::http::body::Body;
 use crate::http::trace::Attempt;
 use crate::http::{Interrupt, Phase, Request, Response};
@@ -72,16 +73,16 @@ pub fn finish(
         response.body = Body::Empty;
         return Ok(response);
     };
+    let late = request.upstream.as_ref();
+    let late = late.map_or_else(Rc::default, |trace| Rc::clone(&trace.late));
+    ending.file = StoreFile::begin(request, settings, job.family, &response, &late);
     let mut body = UpstreamBody::new(
         line,
         framing,
         limits(request, settings, job.family, &instructions),
         Box::new(ending),
         attempt,
-        request
-            .upstream
-            .as_ref()
-            .map_or_else(Rc::default, |trace| Rc::clone(&trace.late)),
+        late,
     );
     let behind = &answer.buffer[answer.head_length..];
     match &answer.from {
@@ -191,6 +192,7 @@ fn limits(
         buffering,
         memory,
         file,
+        pass_trailers: settings.pass_trailers,
         temp: settings.temp_path(family),
         read_timeout_ms: settings.read_timeout_ms,
         rate: match buffering {
@@ -208,6 +210,8 @@ pub struct Finish {
     attempt: Rc<Attempt>,
     /// The connection may be kept.
     keeps: bool,
+    /// Where the response is kept (`proxy_store`).
+    file: Option<StoreFile>,
 }
 
 impl Finish {
@@ -218,6 +222,7 @@ impl Finish {
             peer: Some(peer),
             attempt: Rc::clone(attempt),
             keeps,
+            file: None,
         }
     }
 }
@@ -231,12 +236,22 @@ impl Finish {
             peer: None,
             attempt: Rc::clone(attempt),
             keeps: true,
+            file: None,
         }
     }
 }
 
 impl Ending for Finish {
+    fn saw(&mut self, bytes: &[u8]) {
+        if let Some(file) = &mut self.file {
+            file.write(bytes);
+        }
+    }
+
     fn complete(&mut self, line: Line, clean: bool) {
+        if let Some(file) = self.file.take() {
+            file.complete();
+        }
         if let Some(peer) = self.peer.take() {
             peer.note_response_time(self.attempt.response_ms.get().unwrap_or_default());
         }

@@ -44,6 +44,8 @@ pub struct Limits {
     /// Bytes kept in a temporary file.
     pub file: u64,
     pub temp: TempPath,
+    /// The fields behind the body are for the client, too.
+    pub pass_trailers: bool,
     pub read_timeout_ms: u64,
     /// Bytes per second read from the upstream; 0: no limit.
     pub rate: u64,
@@ -84,6 +86,7 @@ pub struct UpstreamBody {
     waiting: bool,
     state: State,
     read_timeout_ms: u64,
+    pass_trailers: bool,
     rate: u64,
     /// The rate allows no read now.
     paused: bool,
@@ -233,6 +236,7 @@ impl UpstreamBody {
             waiting: false,
             state: State::Reading,
             read_timeout_ms: limits.read_timeout_ms,
+            pass_trailers: limits.pass_trailers,
             rate: limits.rate,
             paused: false,
             started_ms: thread::monotonic_ms(),
@@ -266,7 +270,8 @@ impl UpstreamBody {
 
     /// The whole body, if it is here already.
     pub fn take_whole(&mut self) -> Option<Bytes> {
-        if !matches!(self.state, State::Whole) || self.store.spill.is_some() {
+        let has_trailers = self.pass_trailers && !self.store.late.trailers.borrow().is_empty();
+        if !matches!(self.state, State::Whole) || self.store.spill.is_some() || has_trailers {
             return None;
         }
         self.store.memory_bytes = 0;
@@ -532,6 +537,9 @@ impl BodyStream for UpstreamBody {
     }
 
     fn trailers(&mut self) -> Vec<(Bytes, Bytes)> {
-        self.store.late.trailers.borrow().clone()
+        match self.pass_trailers {
+            true => self.store.late.trailers.borrow().clone(),
+            false => Vec::new(),
+        }
     }
 }

@@ -7,6 +7,7 @@ pub mod balance; // the balancing methods
 pub mod body; // a response's body on its way to the client
 pub mod connect; // opening connections
 pub mod directive; // upstream { … }
+pub mod early_hints; // 103
 pub mod failure; // how a try fails
 pub mod fastcgi; // fastcgi_pass: what a FastCGI program is told
 pub mod group; // the servers of a group, and a request's way through them
@@ -21,5 +22,6 @@ pub mod response_head; // what becomes of the fields
 pub mod send; // sending a request
 pub mod settings; // what every protocol's relay is told
 pub mod sticky; // clients that keep their server
+pub mod store_file; // responses that are kept as files
 pub mod target; // where a location passes requests
 pub mod written; // groups as they were read, and what becomes of them

@@ -1,6 +1,7 @@
 //! Reading the head of an upstream's response.
 
 use super::body::Framing;
+use super::early_hints;
 use super::failure::{Failure, Stage};
 use super::line::Line;
 use super::response_head;
@@ -134,6 +135,7 @@ impl Receiver<'_> {
                         is_early: false,
                     });
                 }
+                early_hints::pass(self.request, head, &buffer);
                 buffer.drain(..length);
                 parser.reset();
                 if buffer.is_empty() {
