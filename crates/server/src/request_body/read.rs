@@ -124,10 +124,19 @@ impl Reader {
             .pending
             .borrow_mut()
             .extend_from_slice(&bytes[taken..]);
-        let piece = (out.len() - before) as u64;
-        self.decoded += piece;
-        if request.chunked && self.max_size != 0 && self.decoded > self.max_size {
-            let former = self.decoded - piece;
+        let came = (out.len() - before) as u64;
+        self.decoded += came;
+        // What a chunk announces counts before it comes.
+        let announced = match &request.incoming {
+            Incoming::Chunked(decoder) => decoder.left_in_chunk(),
+            _ => 0,
+        };
+        let piece = came.saturating_add(announced);
+        if request.chunked
+            && self.max_size != 0
+            && self.decoded.saturating_add(announced) > self.max_size
+        {
+            let former = self.decoded - came;
             write_request(
                 request,
                 Level::Error,

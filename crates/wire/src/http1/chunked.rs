@@ -89,6 +89,14 @@ impl Decoder {
         &self.trailers
     }
 
+    /// Bytes of the current chunk that are announced and have not come.
+    pub fn left_in_chunk(&self) -> u64 {
+        match self.state {
+            State::Data => self.remaining,
+            _ => 0,
+        }
+    }
+
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
