@@ -2,6 +2,7 @@
 
 pub mod allow_deny;
 pub mod auth_basic;
+pub mod auth_request;
 pub mod browser;
 pub mod limit_except;
 pub mod real_ip;

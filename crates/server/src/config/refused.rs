@@ -29,17 +29,13 @@ const OFF: &[&str] = &["off"];
 const NOT_DONE: &str = "it asks for what is so anyway.";
 
 pub const NEUTRAL: &[Neutral] = &[
-    neutral("auth_request", OFF, NOT_DONE),
-    neutral("charset", OFF, NOT_DONE),
     neutral("fastcgi_cache", OFF, NOT_DONE),
     neutral("http2", OFF, NOT_DONE),
     neutral("http3", OFF, NOT_DONE),
     neutral("image_filter", OFF, NOT_DONE),
     neutral("mirror", OFF, NOT_DONE),
-    neutral("override_charset", OFF, NOT_DONE),
     neutral("proxy_cache", OFF, NOT_DONE),
     neutral("slice", &["0"], NOT_DONE),
-    neutral("source_charset", OFF, NOT_DONE),
     neutral("ssi", OFF, NOT_DONE),
     neutral("userid", OFF, NOT_DONE),
 ];

@@ -67,9 +67,10 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Failure> {
     let thread_pools = std::mem::take(&mut build.thread_pools);
     let zones = std::mem::take(&mut build.zones);
     let limits = std::mem::take(&mut build.http.limits);
+    let charset_maps = std::mem::take(&mut build.http.charset_maps);
     let copies = precompress::directive::built_in_directory(build.paths);
     let precompress = build.http.precompress.resolve(&copies);
-    let read = resolver.http(build, &error_log, &mut logs);
+    let read = resolver.http(build, &error_log, &mut logs, &charset_maps);
     let (resolver, variables) = match read {
         Ok(variables) => (resolver, variables),
         Err(error) => return Err(Failure::while_reading(error, resolver.warnings)),
@@ -96,6 +97,7 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Failure> {
             listens,
             variables,
             limits,
+            charset_maps,
             pools: resolver.pools,
             upstreams: resolver.upstreams,
             precompress,
@@ -114,6 +116,7 @@ impl Resolver {
         mut build: Build<'_>,
         error_log: &log::error::Settings,
         logs: &mut log::files::LogFiles,
+        charset_maps: &crate::filter::charset::Maps,
     ) -> Result<Variables, Error> {
         self.captures_logged = build.variables.captures_logged;
         let mut end = None;
@@ -150,7 +153,7 @@ impl Resolver {
             }
             self.settle_pools()?;
         }
-        self.check_locations(end)?;
+        self.check_locations(end, charset_maps)?;
         if let Some(name) = build.variables.undefined()
             && inventory::has_variable(name)
         {
@@ -219,9 +222,14 @@ impl Resolver {
     }
 
     /// What is wrong with the settings of a location as a whole; nginx finds it at the end of `http`.
-    fn check_locations(&self, end: Option<conf::Position>) -> Result<(), Error> {
+    fn check_locations(
+        &self,
+        end: Option<conf::Position>,
+        charset_maps: &crate::filter::charset::Maps,
+    ) -> Result<(), Error> {
         for location in &self.locations {
             let settings = &location.settings;
+            (settings.charset.check(charset_maps)).map_err(|message| Error::new(message, None))?;
             (settings.referer.check()).map_err(|message| Error::new(message, None))?;
             (settings.secure_link.check()).map_err(|message| Error::new(message, end.clone()))?;
         }

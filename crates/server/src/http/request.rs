@@ -159,6 +159,8 @@ pub struct Request {
     pub location: LocationId,
     /// The request was redirected inside the server, so that `internal` locations take it.
     pub internal: bool,
+    /// How many requests this one stands in.
+    pub depth: u8,
     /// Rewrites and redirects inside the server that looked for a location anew.
     pub uri_changes: u32,
     /// The path or the arguments were changed by a rewrite or redirect: the target that the client sent no longer says
@@ -243,6 +245,7 @@ impl Request {
             server: 0,
             location: 0,
             internal: false,
+            depth: 0,
             uri_changes: 0,
             uri_changed: false,
             uri_follows_alias: false,

@@ -1,23 +1,33 @@
 //! The filters in their order, over one response.
 
-use super::redirect;
-use crate::filter::{compress, gunzip, headers, not_modified, range};
+use super::{redirect, subrequest};
+use crate::filter::{addition, charset, compress, gunzip, headers, not_modified, range, sub};
 use crate::http::{Body, Phase, Request, Response, sent};
 
 /// Applies every filter; one that does not apply leaves the response untouched. An interrupt (412, 416) takes the
 /// response's place and passes the filters once more, as its own page.
 pub fn apply(request: &Request, response: &mut Response) -> Phase {
-    not_modified::apply(request, response)?;
+    if request.depth == 0 {
+        not_modified::apply(request, response)?;
+    }
     request.sent.status.set(response.status);
     if request.generation.config.http.variables.uses_sent {
         sent::record(request, response, false);
     }
     take_fields(request, response);
-    headers::apply(request, response);
+    if request.depth == 0 {
+        headers::apply(request, response);
+    }
     gunzip::apply(request, response);
-    compress::apply(request, response);
-    range::apply(request, response)?;
-    redirect::apply(request, response);
+    sub::apply(request, response);
+    charset::apply(request, response);
+    // What is added has passed its own filters.
+    addition::apply(request, response, subrequest::body);
+    if request.depth == 0 {
+        compress::apply(request, response);
+        range::apply(request, response)?;
+        redirect::apply(request, response);
+    }
     if response.status == 204 && response.status_line.is_none() {
         drop_content(response);
     }

@@ -159,6 +159,10 @@ pub fn repeat(settings: &LocationSettings, content: &Content) -> Repeat {
         && !settings.static_files.internal
         && settings.access.is_open()
         && settings.auth_basic.is_off()
+        && settings.auth_request.uri.is_none()
+        && settings.addition.is_off()
+        && settings.sub.is_off()
+        && settings.charset.is_constant()
         && settings.real_ip.is_off()
         && settings.try_files.is_off()
         && settings.symlinks.guard.is_none()

@@ -5,3 +5,4 @@ pub mod filters;
 pub mod hot;
 pub mod phases;
 pub mod redirect;
+pub mod subrequest;

@@ -1,9 +1,9 @@
 //! The phases of a request in their order: this file is the one place that knows it (DESIGN section 3).
 
 use super::error_pages::{self, Settled};
-use super::filters;
-use crate::access::satisfy::Verdict;
-use crate::access::{allow_deny, auth_basic, limit_except, real_ip};
+use super::{filters, subrequest};
+use crate::access::satisfy::{Answer, Verdict};
+use crate::access::{allow_deny, auth_basic, auth_request, limit_except, real_ip};
 use crate::config::model::LocationId;
 use crate::content::{self, try_files};
 use crate::http::interrupt::Target;
@@ -74,13 +74,33 @@ async fn run(request: &mut Request, start: Start) -> Phase<Response> {
 
 /// The checks of access in their order, and what they say together.
 async fn access(request: &Request) -> Phase {
+    // As in nginx, a request inside another one is let in as that was.
+    if request.depth > 0 {
+        return Ok(());
+    }
     let mut verdict = Verdict::default();
     verdict.take(request, allow_deny::check(request)).await?;
     if !verdict.is_settled() {
         let answer = auth_basic::check(request).await;
         verdict.take(request, answer).await?;
     }
+    if !verdict.is_settled() {
+        let answer = ask_other(request).await;
+        verdict.take(request, answer).await?;
+    }
     verdict.conclude(request).await
+}
+
+/// `auth_request`.
+async fn ask_other(request: &Request) -> Phase<Answer> {
+    let Some(uri) = &request.location().settings.auth_request.uri else {
+        return Ok(Answer::NotAsked);
+    };
+    let Some(mut other) = subrequest::new(request, uri, b"") else {
+        return Err(Interrupt::Status(500));
+    };
+    let response = subrequest::answer(&mut other).await;
+    auth_request::judge(request, &other, response)
 }
 
 fn rewrite_server(request: &mut Request) -> Phase {
