@@ -233,15 +233,8 @@ pub fn find(request: &Request) -> Option<(Rc<Ready>, Bytes)> {
 /// `body` is the body with its framing, where it is in memory.
 pub fn keep(request: &Request, response: &Response, head: &[u8], body: Option<&Bytes>) {
     let Some(file) = &response.file else { return };
-    let source = match (&response.copied, &response.made) {
-        (Some(copied), _) => Source::Copy(file.without_content(), Rc::downgrade(copied)),
-        (None, None) => Source::File(Rc::downgrade(file)),
-        (None, Some(compressed)) => match body {
-            Some(body) if body.len() <= MADE_MAX / 8 && is_what_was_read(file) => {
-                Source::Made(file.without_content(), body.clone(), Rc::clone(compressed))
-            }
-            _ => return,
-        },
+    let Some(source) = source(response, file, body) else {
+        return;
     };
     let location = request.location();
     // What depends on Accept-Encoding may depend on more for such requests.
@@ -315,6 +308,19 @@ pub fn keep(request: &Request, response: &Response, head: &[u8], body: Option<&B
         };
         table.made = table.made + size - gone;
     });
+}
+
+/// Where the bytes of a response like this one will come from; `None` where they cannot be kept.
+fn source(response: &Response, file: &Rc<Entry>, body: Option<&Bytes>) -> Option<Source> {
+    Some(match (&response.copied, &response.made) {
+        (Some(copied), _) => Source::Copy(file.without_content(), Rc::downgrade(copied)),
+        (None, None) => Source::File(Rc::downgrade(file)),
+        (None, Some(compressed)) => {
+            let small = |body: &&Bytes| body.len() <= MADE_MAX / 8 && is_what_was_read(file);
+            let body = body.filter(small)?;
+            Source::Made(file.without_content(), body.clone(), Rc::clone(compressed))
+        }
+    })
 }
 
 /// Whether a body that was just made of an open file is of the state that its identity tells: what the cache has in
