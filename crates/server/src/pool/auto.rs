@@ -13,6 +13,8 @@ pub struct Machine {
     /// The part of all processors that did nothing lately, 0 to 1.
     pub idle_share: f64,
     pub total_memory: u64,
+    /// The part of the busy children that wait for something else than a processor, 0 to 1.
+    pub sleeping_share: f64,
     /// Bytes that can be had without swapping.
     pub available_memory: u64,
     /// Of its own in the largest child, in bytes; 0 while none has been measured.
@@ -24,6 +26,7 @@ impl Default for Machine {
         Machine {
             processors: 1,
             idle_share: 1.0,
+            sleeping_share: 0.0,
             total_memory: 1 << 30,
             available_memory: 1 << 30,
             child_memory: 0,
@@ -35,6 +38,8 @@ impl Default for Machine {
 const PATIENCE: Duration = Duration::from_millis(30);
 /// With less than this of the processors idle, more children only take turns.
 const IDLE_SHARE_MIN: f64 = 0.1;
+/// With this part of the children asleep, more of them are of use whatever the processors do.
+const SLEEPING_SHARE_MIN: f64 = 0.5;
 /// Children a processor that are always allowed: while some wait for disks and databases, others compute.
 const CHILDREN_PER_PROCESSOR: usize = 2;
 /// Between two growths: a child has to show first whether it helps.
@@ -87,7 +92,9 @@ impl Auto {
         }
         // While the processors are busy there is no sense in more than take turns anyway.
         let always = machine.processors * CHILDREN_PER_PROCESSOR;
-        let sensible = match machine.idle_share < IDLE_SHARE_MIN {
+        // Children that sleep do not keep them busy, whoever else does.
+        let computes = machine.sleeping_share < SLEEPING_SHARE_MIN;
+        let sensible = match machine.idle_share < IDLE_SHARE_MIN && computes {
             true => always.saturating_sub(total),
             false => usize::MAX,
         };

@@ -77,6 +77,15 @@ pub fn processor_time(pid: i32) -> Option<[Duration; 2]> {
     Some([TICK * user, TICK * system])
 }
 
+/// Whether a process waits for something else than a processor.
+pub fn is_asleep(pid: i32) -> bool {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = text
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| state != 'R')
+}
+
 /// Resident memory of a process, in bytes: all of it, and what it shares with nobody but its own children.
 pub fn memory(pid: i32) -> Option<Memory> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;

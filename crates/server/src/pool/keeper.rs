@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 pub const TICK: Duration = Duration::from_secs(1);
 /// While requests wait, `pm auto` looks so often.
 const WATCHFUL_TICK: Duration = Duration::from_millis(50);
+/// Between two looks of `pm auto`.
+const LOOKS_APART: Duration = Duration::from_millis(20);
 /// What ends slowly is killed after so long.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
 pub struct Kept {
@@ -359,7 +361,24 @@ impl Keeper {
     /// Decides about children for requests that wait.
     fn serve_waiting(&mut self, pool: &Arc<Pool>) {
         let now = Instant::now();
-        let machine = self.machine.look(now);
+        if let Some(kept) = self
+            .pools
+            .iter_mut()
+            .find(|kept| Arc::ptr_eq(&kept.pool, pool))
+        {
+            kept.next_tick = kept.next_tick.min(now + WATCHFUL_TICK);
+        }
+        {
+            let mut state = pool.state();
+            let recent = |at: Instant| now.saturating_duration_since(at) < LOOKS_APART;
+            let is_auto = state.defined.settings.pm == super::Pm::Auto;
+            // With a look for each request that waits there would be little time for anything else.
+            if is_auto && !state.children.is_empty() && state.looked_at.is_some_and(recent) {
+                return;
+            }
+            state.looked_at = Some(now);
+        }
+        let machine = self.measured(pool, now);
         let since = self.machine.since_start(now);
         let decision = {
             let mut state = pool.state();
@@ -372,13 +391,6 @@ impl Keeper {
                 .request_waits(&settings, &census, &machine, since)
         };
         self.carry_out(pool, decision, now);
-        if let Some(kept) = self
-            .pools
-            .iter_mut()
-            .find(|kept| Arc::ptr_eq(&kept.pool, pool))
-        {
-            kept.next_tick = kept.next_tick.min(now + WATCHFUL_TICK);
-        }
     }
 
     fn carry_out(&mut self, pool: &Arc<Pool>, decision: Option<Decision>, now: Instant) {
@@ -510,6 +522,21 @@ impl Keeper {
         }
         let mut machine = self.machine.look(now);
         machine.child_memory = state.child_memory;
+        if state.defined.settings.pm == super::Pm::Auto && !state.waiting.is_empty() {
+            let busy = |child: &&Child| child.doing == Doing::Busy;
+            let busy: Vec<i32> = state
+                .children
+                .values()
+                .filter(busy)
+                .map(|child| child.pid)
+                .collect();
+            drop(state);
+            let asleep = busy
+                .iter()
+                .filter(|pid| super::child::is_asleep(**pid))
+                .count();
+            machine.sleeping_share = asleep as f64 / busy.len().max(1) as f64;
+        }
         machine
     }
 }

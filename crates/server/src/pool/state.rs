@@ -58,6 +58,8 @@ pub struct State {
     pub started_at: i64,
     /// When the numbers of children were last looked at.
     pub upkeep_at: Instant,
+    /// When `pm auto` last looked at children and machine for requests that wait.
+    pub looked_at: Option<Instant>,
     /// Of the largest child, in bytes; 0 while none was measured.
     pub child_memory: u64,
 }
@@ -130,6 +132,7 @@ impl State {
             started: now,
             started_at: crate::log::files::now() as i64,
             upkeep_at: now,
+            looked_at: None,
             child_memory: 0,
         }
     }
