@@ -115,6 +115,7 @@ fn a_child_killed_while_idle_costs_no_request() {
     let first = settled(&site, 1)[0];
     assert_eq!(site.ask("/pid.php").text(), first.to_string());
     kill("KILL", first);
+    wait_for("its death", || (!is_running(first)).then_some(()));
     let reply = site.ask("/pid.php");
     assert_eq!(reply.status(), 200, "{}", site.log());
     assert_ne!(reply.text(), first.to_string());
