@@ -40,6 +40,9 @@ impl From<io::Error> for SendError {
 /// Bodies up to this size are copied behind the head and go out in one `send`, which costs less than gathering them.
 const COPY_MAX: usize = 4 * 1024;
 
+/// Bodies in several parts of memory (one chunk and what is around it) up to this size are joined.
+const JOIN_MAX: u64 = 64 * 1024;
+
 /// What the first writes left over.
 pub struct Unsent {
     head: Bytes,
@@ -96,6 +99,19 @@ fn first_writes(
 ) -> Result<Option<Unsent>, SendError> {
     let (memory, mut body) = match body {
         Body::Memory(bytes) => (bytes, Body::Empty),
+        Body::Parts(parts) => match joined(&parts) {
+            Some(bytes) => (bytes, Body::Empty),
+            None => (Bytes::new(), Body::Parts(parts)),
+        },
+        // Its first piece goes out with the head, if it is there at once.
+        Body::Stream(source) => {
+            return Ok(Some(Unsent {
+                head: Bytes::copy_from_slice(head),
+                memory: Bytes::new(),
+                body: Body::Stream(source),
+                framing,
+            }));
+        }
         body => (Bytes::new(), body),
     };
     let limited = request.location().settings.limit_rate.applies(request);
@@ -150,6 +166,22 @@ fn first_writes(
     }))
 }
 
+/// Parts in memory as one, where copying them costs less than more calls would.
+fn joined(parts: &[Part]) -> Option<Bytes> {
+    let in_memory = |part: &Part| matches!(part, Part::Memory(_));
+    let length: u64 = parts.iter().map(Part::len).sum();
+    if length > JOIN_MAX || !parts.iter().all(in_memory) {
+        return None;
+    }
+    let mut whole = Vec::with_capacity(length as usize);
+    for part in parts {
+        if let Part::Memory(bytes) = part {
+            whole.extend_from_slice(bytes);
+        }
+    }
+    Some(Bytes::from(whole))
+}
+
 /// Sends a response that is ready: its head with the date of now, and the bytes.
 pub fn begin_ready(
     stream: &Stream,
@@ -201,9 +233,23 @@ pub async fn finish(
     stream: &Stream,
     timer: &mut Timer,
     request: &Request,
-    unsent: Unsent,
+    mut unsent: Unsent,
 ) -> Result<(), SendError> {
     let mut pace = Pace::new(request);
+    if let (Body::Stream(source), true) = (&mut unsent.body, pace.is_unlimited()) {
+        send_stream(
+            stream,
+            timer,
+            request,
+            &mut pace,
+            &mut **source,
+            unsent.framing,
+            unsent.head,
+        )
+        .await?;
+        request.sent.complete.set(true);
+        return Ok(());
+    }
     write_all(
         stream,
         timer,
@@ -275,7 +321,7 @@ async fn write_all(
         timer,
         request,
         pace,
-        [first, second, Bytes::new()],
+        [first, second, Bytes::new(), Bytes::new(), Bytes::new()],
         None,
     )
     .await
@@ -287,7 +333,7 @@ async fn write_while(
     timer: &mut Timer,
     request: &Request,
     pace: &mut Pace,
-    mut parts: [Bytes; 3],
+    mut parts: [Bytes; 5],
     mut source: Option<&mut dyn BodyStream>,
 ) -> Result<(), SendError> {
     loop {
@@ -350,42 +396,86 @@ async fn send_body(
             }
             Ok(())
         }
-        Body::Stream(source) => send_stream(stream, timer, request, pace, source, framing).await,
+        Body::Stream(mut source) => {
+            let head = Bytes::new();
+            send_stream(stream, timer, request, pace, &mut *source, framing, head).await
+        }
         // The connection joins the two ends after the head.
         Body::Tunnel(_) => Ok(()),
     }
 }
 
+/// Sends `head` and then what the source gives. What is there at once goes out together.
 async fn send_stream(
     stream: &Stream,
     timer: &mut Timer,
     request: &Request,
     pace: &mut Pace,
-    mut source: Box<dyn BodyStream>,
+    source: &mut dyn BodyStream,
     framing: Framing,
+    mut head: Bytes,
 ) -> Result<(), SendError> {
-    while let Some(chunk) = std::future::poll_fn(|context| source.poll_chunk(context)).await {
+    let mut ahead = None;
+    loop {
+        let next = match ahead.take() {
+            Some(next) => next,
+            None => match now(source).await {
+                Some(next) => next,
+                None => {
+                    // It takes its time: the client need not wait for the head.
+                    let head = std::mem::take(&mut head);
+                    write_all(stream, timer, request, pace, [head, Bytes::new()]).await?;
+                    std::future::poll_fn(|context| source.poll_chunk(context)).await
+                }
+            },
+        };
         log::error::write_late(request);
+        let Some(chunk) = next else { break };
         let Ok(chunk) = chunk else {
+            let _shown = write_all(stream, timer, request, pace, [head, Bytes::new()]).await;
             return Err(SendError::Truncated);
         };
         if chunk.bytes.is_empty() {
             continue;
         }
+        ahead = now(source).await;
+        let is_last = matches!(ahead, Some(None));
+        let end = match framing {
+            Framing::Chunked if is_last => last_chunk(request, source.trailers()),
+            _ => Bytes::new(),
+        };
+        let head = std::mem::take(&mut head);
         let parts = match framing {
             Framing::Chunked => {
-                let head = chunked::ChunkHead::new(chunk.bytes.len() as u64);
-                let head = Bytes::copy_from_slice(head.as_bytes());
-                [head, chunk.bytes, Bytes::from_static(chunked::CHUNK_END)]
+                let size = chunked::ChunkHead::new(chunk.bytes.len() as u64);
+                let size = Bytes::copy_from_slice(size.as_bytes());
+                let after = Bytes::from_static(chunked::CHUNK_END);
+                [head, size, chunk.bytes, after, end]
             }
-            _ => [chunk.bytes, Bytes::new(), Bytes::new()],
+            _ => [head, chunk.bytes, Bytes::new(), Bytes::new(), Bytes::new()],
         };
         write_while(stream, timer, request, pace, parts, Some(&mut *source)).await?;
+        if is_last {
+            log::error::write_late(request);
+            return Ok(());
+        }
     }
-    log::error::write_late(request);
-    if framing == Framing::Chunked {
-        let end = last_chunk(request, source.trailers());
-        write_all(stream, timer, request, pace, [end, Bytes::new()]).await?;
-    }
-    Ok(())
+    let end = match framing {
+        Framing::Chunked => last_chunk(request, source.trailers()),
+        _ => Bytes::new(),
+    };
+    write_all(stream, timer, request, pace, [head, end]).await
+}
+
+/// The next piece if it is there already; `None` if it is not.
+async fn now(
+    source: &mut dyn BodyStream,
+) -> Option<Option<Result<crate::http::body::Chunk, crate::http::body::BodyError>>> {
+    std::future::poll_fn(|context| {
+        Poll::Ready(match source.poll_chunk(context) {
+            Poll::Ready(next) => Some(next),
+            Poll::Pending => None,
+        })
+    })
+    .await
 }

@@ -41,6 +41,7 @@ pub struct Message {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
+    Info,
     Warning,
     Error,
     Critical,

@@ -206,6 +206,7 @@ pub fn write_late(request: &Request) {
     };
     for message in upstream.late.messages.take() {
         let level = match message.severity {
+            Severity::Info => Level::Info,
             Severity::Warning => Level::Warning,
             Severity::Error => Level::Error,
             Severity::Critical => Level::Critical,

@@ -3,6 +3,7 @@
 
 use super::line::Line;
 use crate::http::body::{BodyError, BodyStream, Chunk};
+use crate::http::request::Connection;
 use crate::http::temp_file::{TempFile, TempPath};
 use crate::http::thread;
 use crate::http::trace::{Attempt, Late, Severity};
@@ -46,6 +47,8 @@ pub struct Limits {
     pub temp: TempPath,
     /// The fields behind the body are for the client, too.
     pub pass_trailers: bool,
+    /// The connection whose end is the end of this, too.
+    pub client: Option<Rc<Connection>>,
     pub read_timeout_ms: u64,
     /// Bytes per second read from the upstream; 0: no limit.
     pub rate: u64,
@@ -87,6 +90,7 @@ pub struct UpstreamBody {
     state: State,
     read_timeout_ms: u64,
     pass_trailers: bool,
+    client: Option<Rc<Connection>>,
     rate: u64,
     /// The rate allows no read now.
     paused: bool,
@@ -237,6 +241,7 @@ impl UpstreamBody {
             state: State::Reading,
             read_timeout_ms: limits.read_timeout_ms,
             pass_trailers: limits.pass_trailers,
+            client: limits.client,
             rate: limits.rate,
             paused: false,
             started_ms: thread::monotonic_ms(),
@@ -371,6 +376,17 @@ impl UpstreamBody {
         let text = format!("{reason} while reading upstream");
         self.store.late.say(Severity::Error, text);
         self.state = State::Failed(reason);
+        self.line = None;
+        self.attempt.end();
+    }
+
+    /// Nobody wants the rest.
+    fn give_up(&mut self) {
+        self.client = None;
+        let reason = "client prematurely closed connection, so upstream connection is closed too";
+        let text = format!("epoll_wait() reported that {reason} while sending to client");
+        self.store.late.say(Severity::Info, text);
+        self.state = State::Failed(reason.into());
         self.line = None;
         self.attempt.end();
     }
@@ -525,7 +541,14 @@ impl BodyStream for UpstreamBody {
             }
             let before = self.store.memory_bytes;
             if self.poll_receive(context).is_pending() && self.store.memory_bytes == before {
-                return Poll::Pending;
+                let gone = self
+                    .client
+                    .as_ref()
+                    .is_some_and(|client| client.stream.poll_ended(context).is_ready());
+                if !gone {
+                    return Poll::Pending;
+                }
+                self.give_up();
             }
         }
     }

@@ -31,6 +31,10 @@ impl Pace {
         }
     }
 
+    pub fn is_unlimited(&self) -> bool {
+        self.rate == 0
+    }
+
     /// Bytes that may be sent now, or the milliseconds to wait.
     fn allowance(&self) -> Result<u64, u64> {
         if self.rate == 0 {
