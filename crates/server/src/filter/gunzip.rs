@@ -80,6 +80,14 @@ struct Unpacking {
 }
 
 impl BodyStream for Unpacking {
+    fn poll_fill(&mut self, context: &mut Context<'_>) {
+        self.source.poll_fill(context);
+    }
+
+    fn trailers(&mut self) -> Vec<(Bytes, Bytes)> {
+        self.source.trailers()
+    }
+
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         if self.worked {
             self.worked = false;

@@ -198,6 +198,8 @@ pub struct Request {
     pub error_status: Option<u16>,
     /// Where a redirect leads whose page is being made.
     pub error_location: Option<Bytes>,
+    /// Its body went to an upstream as it came: what is left of it is of use to nobody else.
+    pub body_streamed: bool,
     /// The client was told to send the body it announced (`100 Continue`).
     pub continued: bool,
     /// The body was found too large once: the page that says so is not refused for it again.
@@ -267,6 +269,7 @@ impl Request {
             at_end: Vec::new(),
             error_status: None,
             error_location: None,
+            body_streamed: false,
             continued: false,
             body_refused: false,
             vary_accept_encoding: Cell::new(false),

@@ -96,6 +96,9 @@ impl Way {
             if self.ended || self.waiting.len() - self.sent >= WAITING_MAX {
                 return Ok(moved);
             }
+            // What went out makes room.
+            self.waiting.drain(..self.sent);
+            self.sent = 0;
             let waiting = &mut self.waiting;
             let read = from.poll_read(context, |bytes| {
                 waiting.extend_from_slice(bytes);

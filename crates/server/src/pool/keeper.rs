@@ -87,8 +87,9 @@ pub fn start(nursery: Box<dyn Nursery>) -> std::io::Result<Arc<Way>> {
 impl Keeper {
     fn turn(&mut self) -> bool {
         self.wait();
-        self.is_woken.store(false, Ordering::Release);
+        // In this order: who tells something after the pipe was emptied, wakes again.
         while matches!(self.woken.read(&mut [0; 64]), Ok(1..)) {}
+        self.is_woken.swap(false, Ordering::AcqRel);
         while let Ok(message) = self.messages.try_recv() {
             match message {
                 Message::Begin(pool) => self.begin(pool),

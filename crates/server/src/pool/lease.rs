@@ -317,9 +317,11 @@ impl Lease {
             ..LastRequest::default()
         };
         if self.measures {
-            let before = self.pool.state();
-            let before = before.children.get(&self.child).map(|one| one.cpu_before);
-            let before = before.unwrap_or_default();
+            let before = {
+                let state = self.pool.state();
+                let child = state.children.get(&self.child);
+                child.map(|one| one.cpu_before).unwrap_or_default()
+            };
             let after = child::processor_time(self.pid).unwrap_or(before);
             last.cpu = [0, 1].map(|mode| after[mode].saturating_sub(before[mode]));
             last.memory = child::memory(self.pid).unwrap_or_default().all;

@@ -70,8 +70,9 @@ impl Index {
     /// Takes the place of the former slot of the key.
     pub fn insert(&self, slot: Arc<Slot>) {
         let (key, group, bytes) = (slot.key, slot.group, slot.bytes);
-        let former = self.part(key).insert(key, slot);
+        // Counted before anybody can find it and take it out again.
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let former = self.part(key).insert(key, slot);
         match former {
             Some(former) => self.subtract(&former),
             None => drop(self.entries.fetch_add(1, Ordering::Relaxed)),

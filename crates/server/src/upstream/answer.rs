@@ -57,7 +57,9 @@ pub fn finish(
     if response.content_type.is_some() {
         request.content_type = None;
     }
-    ending.keeps &= !answer.is_early && answer.keeps_alive();
+    let is_switch = answer.head.status == 101 || response.status == 101;
+    ending.keeps &= !answer.is_early && answer.keeps_alive() && !is_switch;
+    request.keep_alive &= !is_switch;
     let line = match line {
         Line::Own(link) if response.status == 101 && request.field(Known::Upgrade).is_some() => {
             return Ok(switch(settings, link, answer, response));
@@ -65,9 +67,11 @@ pub fn finish(
         line => line,
     };
     let to_head = request.is_head() || job.is_head;
+    let has_body = framing.is_some();
     let Some(framing) = framing.filter(|_| !to_head || job.family == Family::FastCgi) else {
         attempt.end();
-        let clean = answer.head_length == answer.buffer.len();
+        // A body that nobody asked for is still to come.
+        let clean = !has_body && answer.head_length == answer.buffer.len();
         ending.complete(line, clean);
         response.content_length = length;
         response.body = Body::Empty;
@@ -75,15 +79,28 @@ pub fn finish(
     };
     let late = request.upstream.as_ref();
     let late = late.map_or_else(Rc::default, |trace| Rc::clone(&trace.late));
+    let line = match (line, &answer.from) {
+        // A head alone is wanted: the child goes on when the rest was read.
+        (Line::Leased(lease), From::FastCgi { rest, .. }) if to_head => {
+            attempt.end();
+            pooled::discard(lease, framing, rest, attempt.status.get());
+            response.content_length = length;
+            response.body = Body::Empty;
+            return Ok(response);
+        }
+        (line, _) => line,
+    };
     ending.file = StoreFile::begin(request, settings, job.family, &response, &late);
-    let mut body = UpstreamBody::new(
-        line,
-        framing,
-        limits(request, settings, job.family, &instructions),
-        Box::new(ending),
-        attempt,
-        late,
-    );
+    let limits = limits(request, settings, job.family, &instructions);
+    let body = UpstreamBody::new(line, framing, limits, Box::new(ending), attempt, late);
+    response.content_length = length;
+    response.body = begin(body, &answer);
+    write_late(request);
+    Ok(response)
+}
+
+/// The body with what came of it behind the head; one that is whole already is no stream.
+fn begin(mut body: UpstreamBody, answer: &Answer) -> Body {
     let behind = &answer.buffer[answer.head_length..];
     match &answer.from {
         From::Http => body.begin(behind),
@@ -92,13 +109,10 @@ pub fn finish(
             body.begin(rest);
         }
     }
-    write_late(request);
-    response.content_length = length;
-    response.body = match body.take_whole() {
+    match body.take_whole() {
         Some(bytes) => Body::Memory(bytes),
         None => Body::Stream(Box::new(body)),
-    };
-    Ok(response)
+    }
 }
 
 fn refuse(request: &Request, attempt: &Attempt, text: &str) -> Interrupt {

@@ -109,6 +109,8 @@ struct Store {
     /// 0: no file, or none any more.
     file_max: u64,
     temp: TempPath,
+    /// The file could not take a piece: what follows would come before it.
+    broken: Option<String>,
 }
 
 struct Spill {
@@ -121,10 +123,7 @@ impl Store {
         if bytes.is_empty() {
             return;
         }
-        let unread = self
-            .spill
-            .as_ref()
-            .is_some_and(|spill| spill.read < spill.file.length);
+        let unread = self.unread();
         let to_file = unread || (self.memory_bytes >= self.memory_max && self.takes_file());
         if to_file && self.write(bytes) {
             return;
@@ -133,11 +132,18 @@ impl Store {
         self.memory.push_back(Bytes::copy_from_slice(bytes));
     }
 
+    /// Whether something in the file waits to be read: what comes must follow it there.
+    fn unread(&self) -> bool {
+        self.spill
+            .as_ref()
+            .is_some_and(|spill| spill.read < spill.file.length)
+    }
+
     fn takes_file(&self) -> bool {
         self.buffering && self.file_max > 0
     }
 
-    /// Appends to the file; false if there is none to be had.
+    /// Appends to the file; false if there is none to be had. One that fails breaks the response.
     fn write(&mut self, bytes: &[u8]) -> bool {
         let spill = match &mut self.spill {
             Some(spill) => spill,
@@ -163,32 +169,29 @@ impl Store {
         match spill.file.write(bytes) {
             Ok(()) => true,
             Err(error) => {
-                // What was written of the piece is not counted: nobody reads it.
                 let (path, reason) = (spill.file.path.display(), Errno(&error));
-                let text = format!("pwritev() \"{path}\" failed ({reason}) while reading upstream");
-                self.late.say(Severity::Critical, text);
-                self.file_max = 0;
-                false
+                self.broken = Some(format!("pwritev() \"{path}\" failed ({reason})"));
+                true
             }
         }
     }
 
     fn is_full(&self) -> bool {
-        if self.memory_bytes < self.memory_max {
-            return false;
-        }
         let written = self.spill.as_ref().map_or(0, |spill| spill.file.length);
-        !self.takes_file() || written >= self.file_max
+        if self.unread() {
+            return written >= self.file_max;
+        }
+        self.memory_bytes >= self.memory_max && (!self.takes_file() || written >= self.file_max)
     }
 
     /// The next piece, in the order they came.
     fn next(&mut self) -> Option<Result<Bytes, BodyError>> {
-        // What is in the file came after what is in memory, unless the file could not take more.
+        // What is in the file came after what is in memory.
         let from_file = self
             .spill
             .as_mut()
             .filter(|spill| spill.read < spill.file.length)
-            .filter(|_| self.memory.is_empty() || self.file_max == 0);
+            .filter(|_| self.memory.is_empty());
         let Some(spill) = from_file else {
             let piece = self.memory.pop_front()?;
             self.memory_bytes -= piece.len() as u64;
@@ -233,6 +236,7 @@ impl UpstreamBody {
                 spill: None,
                 file_max: limits.file,
                 temp: limits.temp,
+                broken: None,
             },
             ending,
             attempt,
@@ -392,6 +396,9 @@ impl UpstreamBody {
     }
 
     fn settle(&mut self, progress: Progress) {
+        if let Some(reason) = self.store.broken.take() {
+            return self.fail(reason);
+        }
         match progress {
             Progress::More => {}
             Progress::Broken(reason) => self.fail(reason),

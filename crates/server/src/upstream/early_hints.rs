@@ -48,7 +48,11 @@ impl Settings {
 
 /// Sends the hints on, as far as the socket takes them whole: they are not worth waiting for.
 pub fn pass(request: &Request, head: &Head, buffer: &[u8]) {
-    if head.status != 103 || !request.location().settings.early_hints.hold_for(request) {
+    // What a request inside a request hears is not for the client.
+    if request.depth > 0
+        || head.status != 103
+        || !request.location().settings.early_hints.hold_for(request)
+    {
         return;
     }
     let mut out = b"HTTP/1.1 103 Early Hints\r\n".to_vec();

@@ -53,15 +53,17 @@ pub struct Receiver<'a> {
 }
 
 impl Receiver<'_> {
+    /// With `sending` the request is not whole yet: `None` if it was but an interim response, so that the rest is sent.
     pub async fn receive(
         &self,
         line: &Line,
         family: Family,
         timer: &mut Timer,
-    ) -> Result<Answer, Failure> {
+        sending: bool,
+    ) -> Result<Option<Answer>, Failure> {
         match family {
-            Family::Proxy => self.http(line, timer).await,
-            Family::FastCgi => self.fastcgi(line, timer).await,
+            Family::Proxy => self.http(line, timer, sending).await,
+            Family::FastCgi => self.fastcgi(line, timer).await.map(Some),
         }
     }
 
@@ -116,7 +118,12 @@ impl Receiver<'_> {
         read
     }
 
-    async fn http(&self, line: &Line, timer: &mut Timer) -> Result<Answer, Failure> {
+    async fn http(
+        &self,
+        line: &Line,
+        timer: &mut Timer,
+        sending: bool,
+    ) -> Result<Option<Answer>, Failure> {
         let mut parser = Parser::new();
         let mut buffer = Vec::new();
         loop {
@@ -127,17 +134,20 @@ impl Receiver<'_> {
                 // Interim responses are not the answer; 101 is one.
                 if !matches!(head.status, 100 | 102..=199) {
                     response_head::check(Family::Proxy, head, &buffer).map_err(Failure::Invalid)?;
-                    return Ok(Answer {
+                    return Ok(Some(Answer {
                         head: parser.take_head(),
                         head_length: length,
                         buffer,
                         from: From::Http,
                         is_early: false,
-                    });
+                    }));
                 }
                 early_hints::pass(self.request, head, &buffer);
                 buffer.drain(..length);
                 parser.reset();
+                if buffer.is_empty() && sending {
+                    return Ok(None);
+                }
                 if buffer.is_empty() {
                     break;
                 }
@@ -233,7 +243,7 @@ impl Answer {
         if let From::FastCgi { decoder, .. } = &mut self.from {
             let framing = Framing::FastCgi {
                 decoder: std::mem::take(decoder),
-                left: length.filter(|_| !to_head),
+                left: length.filter(|_| !to_head && !matches!(self.head.status, 204 | 304)),
                 keep,
             };
             return Ok((Some(framing), length));
@@ -257,12 +267,10 @@ impl Answer {
         if let From::FastCgi { .. } = self.from {
             return true;
         }
-        let closes = self
-            .head
-            .value(Known::Connection, &self.buffer)
-            .is_some_and(|value| {
-                memchr::memmem::find(&value.to_ascii_lowercase(), b"close").is_some()
-            });
+        let closes = self.head.fields.iter().any(|field| {
+            let value = field.value.of(&self.buffer).to_ascii_lowercase();
+            field.known == Known::Connection && memchr::memmem::find(&value, b"close").is_some()
+        });
         self.head.version >= Version::Http11 && !closes
     }
 }

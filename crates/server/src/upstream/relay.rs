@@ -96,7 +96,7 @@ pub async fn fastcgi(request: &mut Request, pass: &fastcgi::Pass) -> Phase<Respo
         family: Family::FastCgi,
         head,
         uri: 0..0,
-        is_head: false,
+        is_head: request.is_head(),
         keep,
         wrap: Wrap::Records,
         body,
@@ -120,7 +120,7 @@ async fn take_body(
     family: Family,
 ) -> Phase<(OwnBody, Wrap, proxy::Framing)> {
     let relay = settings(request);
-    if !relay.pass_request_body {
+    if !relay.pass_request_body || request.body_streamed {
         return Ok((OwnBody::None, Wrap::Plain, proxy::Framing::None));
     }
     let streams = !relay.request_buffering
@@ -141,6 +141,7 @@ async fn take_body(
                 _ => Wrap::Plain,
             };
             let reader = Reader::begin(request)?;
+            request.body_streamed = true;
             return Ok((OwnBody::Client(Some(Box::new(reader))), wrap, framing));
         }
     }
@@ -354,27 +355,29 @@ pub async fn exchange(
         let error = std::io::ErrorKind::NotConnected.into();
         NotSent::Failure(Failure::call("send()", error, Stage::Sending))
     })?;
-    let whole = sender
-        .send(stream, request, &mut timer, &attempt.bytes_sent)
-        .await?;
     let generation = Rc::clone(&request.generation);
     let location = generation.config.location(request.location);
     let late = match &request.upstream {
         Some(trace) => Rc::clone(&trace.late),
         None => Rc::default(),
     };
-    let receiver = Receiver {
-        request,
-        settings,
-        attempt,
-        late: &late,
-        fastcgi: &location.settings.fastcgi,
+    let answer = loop {
+        let whole = sender
+            .send(stream, request, &mut timer, &attempt.bytes_sent)
+            .await?;
+        let receiver = Receiver {
+            request,
+            settings,
+            attempt,
+            late: &late,
+            fastcgi: &location.settings.fastcgi,
+        };
+        let received = receiver.receive(&line, job.family, &mut timer, !whole);
+        if let Some(mut answer) = received.await.map_err(NotSent::Failure)? {
+            answer.is_early = !whole;
+            break answer;
+        }
     };
-    let mut answer = receiver
-        .receive(&line, job.family, &mut timer)
-        .await
-        .map_err(NotSent::Failure)?;
-    answer.is_early = !whole;
     attempt.header_ms.set(Some(attempt.elapsed_ms()));
     Ok((line, answer))
 }

@@ -145,7 +145,7 @@ impl Sender {
             return match self.poll_refill(request, context) {
                 Poll::Ready(Ok(())) => Poll::Ready(Ok(true)),
                 Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-                Poll::Pending => stream.poll_readable(context).map(|()| Ok(false)),
+                Poll::Pending => poll_answer(stream, context).map(|()| Ok(false)),
             };
         }
         match stream.try_send(&self.buffer[self.at..], !self.last) {
@@ -160,10 +160,10 @@ impl Sender {
                     let ready = ready.map(|()| true);
                     return Poll::Ready(ready.map_err(|error| failed("epoll_ctl()", error)));
                 }
-                stream.poll_readable(context).map(|()| Ok(false))
+                poll_answer(stream, context).map(|()| Ok(false))
             }
             // It may have said why before it closed.
-            Err(_) if stream.poll_readable(context).is_ready() => Poll::Ready(Ok(false)),
+            Err(_) if poll_answer(stream, context).is_ready() => Poll::Ready(Ok(false)),
             Err(error) => Poll::Ready(Err(failed("send()", error))),
         }
     }
@@ -229,6 +229,16 @@ impl Sender {
             Wrap::Plain => {}
             Wrap::Chunked => self.buffer.extend_from_slice(chunked::LAST_CHUNK),
             Wrap::Records => self.buffer.extend_from_slice(&fastcgi::STDIN_END),
+        }
+    }
+}
+
+/// Ready when the upstream has really sent something, or closed: what the runtime last heard may be out of date.
+fn poll_answer(stream: &Stream, context: &mut Context<'_>) -> Poll<()> {
+    loop {
+        std::task::ready!(stream.poll_readable(context));
+        if !stream.is_quiet() {
+            return Poll::Ready(());
         }
     }
 }

@@ -12,8 +12,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 use sys::errno::Errno;
+
+/// Numbers copies on their way to another file system, so that no two have the same name.
+static COPIES: AtomicU64 = AtomicU64::new(0);
 
 /// A file that is being written. It comes into its place when it is whole, and not before.
 pub struct StoreFile {
@@ -126,7 +130,8 @@ fn settle(
     }
     // Another file system: a copy beside the target takes the place in one step.
     let mut name = target.as_os_str().to_owned();
-    name.push(format!(".{}", std::process::id()));
+    let number = COPIES.fetch_add(1, Ordering::Relaxed);
+    name.push(format!(".{}.{number}", std::process::id()));
     let beside = PathBuf::from(name);
     let copied = std::fs::copy(&temporary.path, &beside)
         .and_then(|_| {
@@ -137,5 +142,9 @@ fn settle(
             }
         })
         .and_then(|()| std::fs::rename(&beside, target));
+    if copied.is_err() {
+        // It may not even have been made.
+        let _gone = std::fs::remove_file(&beside);
+    }
     copied.map(|()| false).map_err(|error| ("rename", error))
 }

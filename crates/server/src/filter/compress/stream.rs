@@ -99,6 +99,14 @@ fn compress_elsewhere(plan: &Plan, body: &Bytes) -> Job {
 type Polled = Poll<Option<Result<Chunk, BodyError>>>;
 
 impl BodyStream for Compressing {
+    fn poll_fill(&mut self, context: &mut Context<'_>) {
+        self.source.poll_fill(context);
+    }
+
+    fn trailers(&mut self) -> Vec<(Bytes, Bytes)> {
+        self.source.trailers()
+    }
+
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Polled {
         loop {
             let polled = match &mut self.stage {

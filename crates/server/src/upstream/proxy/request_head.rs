@@ -300,7 +300,7 @@ fn write_uri(request: &Request, pass: &Pass, destination: &Destination, out: &mu
     }
     if !request.args.is_empty() {
         out.push(b'?');
-        out.extend_from_slice(&request.args);
+        write_variable_uri(&request.args, out);
     }
 }
 
