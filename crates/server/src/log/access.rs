@@ -38,7 +38,7 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         HSL,
         Arity::Flag,
         |b, d| flag(&mut b.location().access_log.subrequests, d),
-        "Accepted: There are no subrequests yet.",
+        "Whether requests inside a request have lines of their own.",
     ),
 ];
 

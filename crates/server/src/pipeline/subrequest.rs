@@ -5,6 +5,7 @@ use super::phases;
 use crate::http::body::{BodyError, BodyStream, Chunk};
 use crate::http::request::Buffers;
 use crate::http::{Request, Response, body_reader};
+use crate::log;
 use bytes::Bytes;
 use std::future::Future;
 use std::pin::Pin;
@@ -59,6 +60,9 @@ pub async fn answer(request: &mut Request) -> Option<Response> {
     let response = Box::pin(phases::respond(request)).await;
     if let Some(response) = &response {
         request.sent.status.set(response.status);
+    }
+    if request.location().settings.access_log.subrequests {
+        log::access::write(request);
     }
     response
 }
