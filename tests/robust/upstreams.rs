@@ -386,3 +386,88 @@ fn hints_and_trailers_pass_where_they_are_wanted() {
         "{plain}"
     );
 }
+
+#[test]
+fn a_body_that_went_to_one_upstream_is_not_promised_to_another() {
+    let first = origin(|mut stream| {
+        let Some(_head) = head(&mut stream) else {
+            return;
+        };
+        // The rest of the body is still to come.
+        let _sent =
+            stream.write_all(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    });
+    let heads = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = Arc::clone(&heads);
+    let second = origin(move |mut stream| {
+        while let Some(received) = head(&mut stream) {
+            let text = String::from_utf8_lossy(&received).to_ascii_lowercase();
+            seen.lock().expect("no panic").push(text);
+            if stream
+                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond")
+                .is_err()
+            {
+                return;
+            }
+        }
+    });
+    let (first_port, second_port) = (first.port(), second.port());
+    let site = Site::start_with(
+        "worker_processes 1;",
+        &format!("upstream kept {{ server 127.0.0.1:{second_port}; keepalive 4; }}"),
+        &format!(
+            "proxy_http_version 1.1; proxy_set_header Connection ''; proxy_request_buffering off;\
+             location /up {{ proxy_pass http://127.0.0.1:{first_port}; proxy_intercept_errors on; error_page 500 = /other; }}\
+             location /other {{ proxy_pass http://kept; }}"
+        ),
+    );
+    for _ in 0..5 {
+        let mut client = site.connect();
+        client.send(
+            b"POST /up HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 10\r\n\r\n01234",
+        );
+        let reply = client.read_reply("POST").expect("a reply");
+        assert_eq!((reply.status(), reply.text()), (200, "second".to_owned()));
+        assert_eq!(site.ask("/other").text(), "second");
+    }
+    let heads = heads.lock().expect("no panic");
+    assert!(!heads.is_empty());
+    for text in heads.iter() {
+        assert!(text.starts_with("get /other "), "{text}");
+        assert!(
+            !text.contains("content-length") && !text.contains("transfer-encoding"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_body_that_nobody_asked_for_does_not_reach_the_next_request() {
+    let origin = origin(|mut stream| {
+        while head(&mut stream).is_some() {
+            if stream
+                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 38\r\n\r\n")
+                .is_err()
+            {
+                return;
+            }
+            // In a packet of its own.
+            let _flushed = stream.flush();
+            std::thread::sleep(Duration::from_millis(20));
+            let _sent = stream.write_all(b"HTTP/1.1 403 Forged\r\nContent-Length: 0\r\n");
+        }
+    });
+    let port = origin.port();
+    let site = Site::start_with(
+        "worker_processes 1;",
+        &format!("upstream kept {{ server 127.0.0.1:{port}; keepalive 4; }}"),
+        "proxy_http_version 1.1; proxy_set_header Connection ''; proxy_method GET;\
+         location /up { proxy_pass http://kept; }",
+    );
+    for _ in 0..5 {
+        let mut client = site.connect();
+        client.send(b"HEAD /up HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        assert_eq!(client.read_reply("HEAD").expect("a reply").status(), 200);
+        assert_eq!(site.ask("/up").status(), 200);
+    }
+}

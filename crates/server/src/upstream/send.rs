@@ -148,7 +148,9 @@ impl Sender {
                 Poll::Pending => poll_answer(stream, context).map(|()| Ok(false)),
             };
         }
-        match stream.try_send(&self.buffer[self.at..], !self.last) {
+        // What the client has not sent yet is not worth waiting for.
+        let more = !self.last && !matches!(self.source, Source::Client(_));
+        match stream.try_send(&self.buffer[self.at..], more) {
             Ok(count) => {
                 self.at += count;
                 sent.set(sent.get() + count as u64);
