@@ -59,3 +59,25 @@ fn copies_have_the_times_of_their_sources_and_go_with_them() {
     });
     assert!(root.join("own.html.gz").exists());
 }
+
+#[test]
+fn copies_of_sources_that_went_while_nobody_watched_go_at_the_next_start() {
+    let site = Site::prepare("master_process off;", "precompress_store beside;");
+    let root = site.root();
+    fs::set_permissions(&root, fs::Permissions::from_mode(0o777)).unwrap();
+    for name in ["gone.html", "changed.html", "kept.html"] {
+        fs::write(root.join(name), page(1)).unwrap();
+    }
+    let mut site = site.started();
+    for name in ["gone", "changed", "kept"] {
+        until_coded(&site, &format!("/{name}.html"), "br");
+    }
+    site.kill();
+    fs::remove_file(root.join("gone.html")).unwrap();
+    fs::write(root.join("changed.html"), page(2)).unwrap();
+    site.restart();
+    until("copies of former states are gone", || {
+        !root.join("gone.html.br").exists() && !root.join("changed.html.br").exists()
+    });
+    assert!(root.join("kept.html.br").exists());
+}

@@ -5,18 +5,24 @@ use super::mark::{BESIDE_BYTES, BesideMark, identity_bytes};
 use crate::encoding::best::Effort;
 use crate::encoding::negotiate::Coding;
 use crate::store::format;
-use std::ffi::{CStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use sys::file::Identity;
+use sys::file::{Identity, Status};
 
 const ATTRIBUTE: &CStr = c"user.gannet.source";
 /// What stands in the names of copies that are being written, before the process's number.
 const TEMPORARY: &str = ".gannet-tmp-";
+
+/// Held while a copy gets its name, and while stale ones are removed: a source is looked at under it, so that what is
+/// found to be stale cannot be replaced by a fresh one before it is removed.
+static NAMES: Mutex<()> = Mutex::new(());
 
 /// What stands where a copy would.
 #[derive(Debug)]
@@ -84,6 +90,8 @@ pub fn read(mut file: &File, mark: &BesideMark) -> io::Result<Vec<u8>> {
 /// A copy that is being written; dropped before its end, it leaves nothing.
 pub struct Writer {
     file: File,
+    source: PathBuf,
+    coding: Coding,
     temporary: PathBuf,
     target: PathBuf,
     /// There is an older copy of ours to take the place of.
@@ -93,10 +101,13 @@ pub struct Writer {
     done: bool,
 }
 
-/// A file that is not ours stands where the copy would.
+/// Why there is no copy.
 #[derive(Debug)]
 pub enum Refused {
+    /// A file that is not ours stands where the copy would.
     Foreign,
+    /// The source went or changed while its copy was made.
+    Changed,
     Failed(io::Error),
 }
 
@@ -125,7 +136,9 @@ impl Writer {
 
     /// The same where the operator asks for it: what stands there is replaced if `replaces` says so.
     pub fn create_at(source: &Path, coding: Coding, replaces: bool) -> io::Result<Writer> {
-        let target = path_of(source, coding);
+        // A link on the way may be switched until the copy is whole.
+        let source = resolved(source)?;
+        let target = path_of(&source, coding);
         let mut name = OsString::from(".");
         name.push(target.file_name().unwrap_or_default());
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -139,6 +152,8 @@ impl Writer {
             .open(&temporary)?;
         Ok(Writer {
             file,
+            source,
+            coding,
             temporary,
             target,
             replaces,
@@ -147,7 +162,9 @@ impl Writer {
         })
     }
 
-    /// Writes the copy and gives it its name, with the times and permissions of its source.
+    /// Writes the copy and gives it its name, with the times and permissions of its source. The source is looked at
+    /// again afterwards: if it went or changed before, the copy is taken back here, if later, whoever watches it finds the
+    /// copy where it is.
     pub fn finish(
         mut self,
         identity: &Identity,
@@ -169,19 +186,46 @@ impl Writer {
         self.file
             .set_permissions(PermissionsExt::from_mode(mode & 0o777))?;
         self.file.set_modified(time(identity.modified_ns))?;
-        let renamed = match self.replaces {
-            true => std::fs::rename(&self.temporary, &self.target),
-            false => sys::file::rename_new(&self.temporary, &self.target),
-        };
-        match renamed {
-            Ok(()) => {
-                self.done = true;
-                Ok(())
+        let _names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+        self.place(identity)?;
+        self.done = true;
+        match is_as(&self.source, identity) {
+            true => Ok(()),
+            false => {
+                std::fs::remove_file(&self.target)?;
+                Err(Refused::Changed)
             }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Refused::Foreign),
-            Err(error) => Err(error.into()),
         }
     }
+
+    fn place(&self, identity: &Identity) -> Result<(), Refused> {
+        if !self.replaces {
+            return match sys::file::rename_new(&self.temporary, &self.target) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Refused::Foreign),
+                other => Ok(other?),
+            };
+        }
+        // What was to be replaced may be the operator's by now.
+        if self.needs_mark && matches!(look(&self.source, identity, self.coding)?, Found::Foreign) {
+            return Err(Refused::Foreign);
+        }
+        Ok(std::fs::rename(&self.temporary, &self.target)?)
+    }
+}
+
+/// The path with its directory as it is now, links resolved. A link at the end stays: copies lie beside it.
+fn resolved(source: &Path) -> io::Result<PathBuf> {
+    let directory = match source.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    let name = source.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(directory.canonicalize()?.join(name))
+}
+
+/// Whether a path still leads to a file in this state.
+pub fn is_as(source: &Path, identity: &Identity) -> bool {
+    sys::file::status_at(source).is_ok_and(|status| status.identity == *identity)
 }
 
 impl Drop for Writer {
@@ -201,23 +245,31 @@ fn time(ns: i64) -> SystemTime {
     }
 }
 
-/// Removes the copies of ours that are of another state of the source, or of one that is gone; how many there were.
-pub fn remove_stale(source: &Path, identity: Option<&Identity>) -> usize {
-    let stale = |coding: &Coding| {
-        let path = path_of(source, *coding);
-        let Ok(file) = sys::file::open(&path) else {
-            return false;
-        };
-        match mark(&file) {
-            Ok(Some(mark))
-                if identity.is_none_or(|identity| mark.source != identity_bytes(identity)) =>
-            {
-                std::fs::remove_file(path).is_ok()
-            }
-            _ => false,
-        }
+/// Removes the copies of ours that are of another state than the source has now, or of one that is gone; how many there
+/// were.
+pub fn remove_stale(source: &Path) -> usize {
+    let _names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let status = sys::file::status_at(source);
+    let identity = status.ok().filter(Status::is_file);
+    let identity = identity.map(|status| identity_bytes(&status.identity));
+    let is_stale = |path: &Path| {
+        let mark = sys::file::open(path).and_then(|file| mark(&file));
+        matches!(mark, Ok(Some(mark)) if Some(mark.source) != identity)
     };
-    Coding::ALL.iter().filter(|coding| stale(coding)).count()
+    let copies = Coding::ALL.map(|coding| path_of(source, coding));
+    let stale = copies.iter().filter(|path| is_stale(path));
+    stale
+        .filter(|path| std::fs::remove_file(path).is_ok())
+        .count()
+}
+
+/// The source that a file would be a copy of, by its name.
+#[must_use]
+pub fn source_of(copy: &Path) -> Option<PathBuf> {
+    let name = copy.file_name()?.as_bytes();
+    let mut suffixes = Coding::ALL.iter().map(|coding| coding.suffix().as_bytes());
+    let stem = suffixes.find_map(|suffix| name.strip_suffix(suffix))?;
+    (!stem.is_empty()).then(|| copy.with_file_name(OsStr::from_bytes(stem)))
 }
 
 /// Whether a file name is that of a copy that is being written, or was.
@@ -306,13 +358,74 @@ mod tests {
             look(&source, &next, Coding::Gzip).unwrap(),
             Found::Ours(..)
         ));
-        assert_eq!(remove_stale(&source, Some(&next)), 0);
-        assert_eq!(remove_stale(&source, None), 1);
+        assert_eq!(remove_stale(&source), 0);
+        std::fs::remove_file(&source).unwrap();
+        assert_eq!(remove_stale(&source), 1);
         assert!(matches!(
             look(&source, &next, Coding::Gzip).unwrap(),
             Found::Nothing
         ));
-        assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
+        assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_source_that_goes_or_changes_while_its_copy_is_made_has_none() {
+        let folder = Folder::new("late");
+        for goes in [true, false] {
+            let (source, identity) = folder.source("one");
+            let Ok(writer) = Writer::create(&source, &identity, Coding::Gzip) else {
+                println!("no extended attributes here");
+                return;
+            };
+            match goes {
+                true => std::fs::remove_file(&source).unwrap(),
+                false => std::fs::write(&source, "another").unwrap(),
+            }
+            let refused = writer.finish(&identity, 0o644, Effort::Best, b"copy");
+            assert!(matches!(refused, Err(Refused::Changed)), "{refused:?}");
+            assert!(!path_of(&source, Coding::Gzip).exists());
+        }
+    }
+
+    #[test]
+    fn a_copy_stays_in_the_folder_it_was_begun_in() {
+        let folder = Folder::new("switched");
+        for name in ["old", "new"] {
+            std::fs::create_dir(folder.0.join(name)).unwrap();
+            std::fs::write(folder.0.join(name).join("a.css"), name).unwrap();
+        }
+        let link = folder.0.join("link");
+        std::os::unix::fs::symlink("old", &link).unwrap();
+        let source = link.join("a.css");
+        let identity = sys::file::status_at(&source).unwrap().identity;
+        let Ok(writer) = Writer::create(&source, &identity, Coding::Gzip) else {
+            println!("no extended attributes here");
+            return;
+        };
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink("new", &link).unwrap();
+        writer
+            .finish(&identity, 0o644, Effort::Best, b"copy")
+            .unwrap();
+        assert!(folder.0.join("old/a.css.gz").exists());
+        assert!(!folder.0.join("new/a.css.gz").exists());
+    }
+
+    #[test]
+    fn sources_by_the_names_of_their_copies() {
+        for (copy, source) in [
+            ("/a/b.css.gz", Some("/a/b.css")),
+            ("/a/b.css.br", Some("/a/b.css")),
+            ("/a/b.gz.zst", Some("/a/b.gz")),
+            ("/a/.gz", None),
+            ("/a/b.css", None),
+        ] {
+            assert_eq!(
+                source_of(Path::new(copy)),
+                source.map(PathBuf::from),
+                "{copy}"
+            );
+        }
     }
 
     #[test]
@@ -325,7 +438,7 @@ mod tests {
             put(&source, &identity, b"copy"),
             Err(Refused::Foreign)
         ));
-        assert_eq!(remove_stale(&source, None), 0);
+        assert_eq!(remove_stale(&source), 0);
         assert_eq!(std::fs::read(&own).unwrap(), b"mine");
         assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 2);
     }

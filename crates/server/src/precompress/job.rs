@@ -1,8 +1,7 @@
 //! Making the copies of one file: on the background pool, from a file that stands still, for what it is when it is read.
 
-use super::beside::Refused;
+use super::beside::{Refused, is_as};
 use super::counts::{COUNTS, add};
-use super::mark::key_text;
 use super::place::Home;
 use super::{rate, trouble};
 use crate::background::{self, Full, Urgency};
@@ -148,6 +147,11 @@ impl Job {
         }
         for coding in lacking {
             match self.make_one(coding, &status, &body) {
+                Err(Refused::Changed) => return Ok(Outcome::Unsettled),
+                // A folder that went, say: nothing is wrong with the place.
+                Err(Refused::Failed(_)) if !is_as(&self.path, &identity) => {
+                    return Ok(Outcome::Unsettled);
+                }
                 Err(Refused::Failed(error)) => return Err(error),
                 Ok(()) | Err(Refused::Foreign) => {}
             }
@@ -202,12 +206,6 @@ fn is_settled(identity: &Identity) -> bool {
         .unwrap_or_default();
     let changed = u64::try_from(identity.changed_ns).map_or(Duration::ZERO, Duration::from_nanos);
     changed + SETTLED < now
-}
-
-/// The keys that copies of a file have in a store.
-#[must_use]
-pub fn keys(identity: &Identity) -> [Key; 3] {
-    Coding::ALL.map(|coding| Key::of(&key_text(identity, coding)))
 }
 
 #[cfg(test)]

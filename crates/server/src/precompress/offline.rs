@@ -287,6 +287,7 @@ impl Report {
             }
             // Somebody else has made one meanwhile.
             Err(Refused::Foreign) => Ok(()),
+            Err(Refused::Changed) => Err(io::Error::other("it changed while its copy was made")),
             Err(Refused::Failed(error)) => Err(error),
         }
     }

@@ -1,11 +1,12 @@
 //! Where copies are: a store, or beside their sources. Both answer the same questions.
 
 use super::beside::{self, Found, Refused};
+use super::counts::{COUNTS, add};
 use super::directive::{Http, Place, Settings};
 use super::mark::{self, Mark};
 use crate::encoding::best::Effort;
 use crate::encoding::negotiate::Coding;
-use crate::store::{Fetched, Key, Reading, Store};
+use crate::store::{Fetched, Key, Reading, Slot, Store};
 use bytes::Bytes;
 use std::collections::HashSet;
 use std::fs::File;
@@ -14,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use sys::file::Identity;
+use sys::file::{Identity, Status};
 
 /// Larger copies are sent from their file.
 pub const MEMORY_COPY_MAX: u64 = 128 * 1024;
@@ -119,11 +120,37 @@ impl Home {
                     useless.clear();
                 }
                 useless.insert(beside_key(path, identity, coding));
+                // One of a former state would be found by gzip_static.
+                beside::remove_stale(path);
                 BESIDE_VERSION.fetch_add(1, Ordering::AcqRel);
                 Ok(())
             }
         }
     }
+}
+
+impl Home {
+    /// Removes the copies of other states of a file than it is in now; how many there were.
+    #[must_use]
+    pub fn remove_stale(&self, path: &Path) -> usize {
+        let Home::Store(store) = self else {
+            return beside::remove_stale(path);
+        };
+        let status = sys::file::status_at(path);
+        let current = status.ok().filter(Status::is_file);
+        let current = current.map(|status| keys(&status.identity));
+        let is_stale = |slot: &Slot| {
+            current
+                .as_ref()
+                .is_none_or(|keys| !keys.contains(&slot.key))
+        };
+        store.remove_group(mark::group(path), is_stale)
+    }
+}
+
+/// The keys that copies of a file have in a store.
+fn keys(identity: &Identity) -> [Key; 3] {
+    Coding::ALL.map(|coding| Key::of(&mark::key_text(identity, coding)))
 }
 
 fn look_in_store(
@@ -256,14 +283,18 @@ impl Writer<'_> {
     ) -> Result<(), Refused> {
         let (coding, effort, body) = made;
         match self {
-            Writer::Store(store) => Ok(put_in_store(
-                store,
-                path,
-                identity,
-                coding,
-                effort,
-                Some(body),
-            )?),
+            Writer::Store(store) => {
+                put_in_store(store, path, identity, coding, effort, Some(body))?;
+                // Of a source that changed meanwhile it is never used; nobody else may be told of the change any more.
+                match beside::is_as(path, identity) {
+                    true => Ok(()),
+                    false => {
+                        let home = Home::Store(Arc::clone(store));
+                        add(&COUNTS.stale, home.remove_stale(path) as u64);
+                        Err(Refused::Changed)
+                    }
+                }
+            }
             Writer::Beside(writer) => {
                 writer.finish(identity, mode, effort, body)?;
                 BESIDE_VERSION.fetch_add(1, Ordering::AcqRel);

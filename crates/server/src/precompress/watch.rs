@@ -328,6 +328,8 @@ impl Watcher {
             if name.is_some_and(beside::is_abandoned) {
                 // The next walk may try again.
                 let _left = std::fs::remove_file(path);
+            } else {
+                self.remove_if_stale(path);
             }
             return;
         }
@@ -339,32 +341,26 @@ impl Watcher {
         }
     }
 
+    /// A copy that a walk has met: what became of its source may have happened while nobody was told.
+    fn remove_if_stale(&self, copy: &Path) {
+        let is_beside =
+            |root: &Root| matches!(root.home, Home::Beside) && copy.starts_with(&root.path);
+        if let Some(source) = beside::source_of(copy).filter(|_| self.roots.iter().any(is_beside)) {
+            add(&COUNTS.stale, beside::remove_stale(&source) as u64);
+        }
+    }
+
     /// A file that came, changed or went.
     fn changed(&self, path: &Path) {
         if is_copy(path) {
             return;
         }
-        let identity = sys::file::status_at(path)
-            .ok()
-            .filter(|status| status.is_file());
-        let identity = identity.map(|status| status.identity);
         for root in self
             .roots
             .iter()
             .filter(|root| path.starts_with(&root.path))
         {
-            let stale = match &root.home {
-                Home::Store(store) => {
-                    let current = identity.as_ref().map(job::keys);
-                    let is_stale = |slot: &crate::store::Slot| {
-                        current
-                            .as_ref()
-                            .is_none_or(|keys| !keys.contains(&slot.key))
-                    };
-                    store.remove_group(mark::group(path), is_stale)
-                }
-                Home::Beside => beside::remove_stale(path, identity.as_ref()),
-            };
+            let stale = root.home.remove_stale(path);
             add(&COUNTS.stale, stale as u64);
             // What had copies is worth new ones.
             if (stale > 0 || root.settings.scan) && root.covers(path) {
@@ -416,8 +412,7 @@ impl Root {
 /// Whether a name is one that copies beside their sources have, whole or being written.
 fn is_copy(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_bytes();
-    let suffixed = |suffix: &&str| name.ends_with(suffix.as_bytes());
-    [".gz", ".br", ".zst"].iter().any(suffixed) || beside::is_temporary(name)
+    beside::source_of(path).is_some() || beside::is_temporary(name)
 }
 
 fn tell(error: &std::io::Error) {
