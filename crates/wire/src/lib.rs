@@ -13,6 +13,8 @@ pub mod headers;
 pub mod htpasswd;
 /// HTTP/1.x heads, bodies and chunked coding.
 pub mod http1;
+/// The PROXY protocol, versions 1 and 2.
+pub mod proxy_protocol;
 /// Request targets: splitting, normalising, escaping, host names.
 pub mod uri;
 

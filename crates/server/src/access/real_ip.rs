@@ -124,6 +124,11 @@ fn client(request: &Request, settings: &Settings) -> Option<SocketAddr> {
         }
         Source::XRealIp => one(request.fields_named(b"X-Real-IP").next()),
         Source::Field(name) => one(request.fields_named(name).next()),
-        Source::ProxyProtocol => None,
+        Source::ProxyProtocol => {
+            let told = request.connection.proxied.get()?;
+            let mut client = one(Some(told.address.as_bytes()))?;
+            client.set_port(told.port);
+            Some(client)
+        }
     }
 }

@@ -12,6 +12,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use sys::errno::Errno;
 use wire::http1::{self, Error, Known};
+use wire::proxy_protocol::Broken;
 
 /// The client ended a connection on which it had no request under way.
 #[inline]
@@ -49,6 +50,26 @@ pub fn timed_out_waiting(generation: &Generation, listener: usize, connection: &
         connection,
         Level::Info,
         format_args!("client timed out (110: Connection timed out) while waiting for request"),
+    );
+}
+
+/// What came is no header of the PROXY protocol.
+pub fn proxy_header(
+    generation: &Generation,
+    listener: usize,
+    connection: &Connection,
+    broken: &Broken,
+    bytes: &[u8],
+) {
+    let received = match broken {
+        Broken::Line(_) => format!(": \"{}\"", String::from_utf8_lossy(bytes)),
+        _ => String::new(),
+    };
+    error::write_connection(
+        logs(generation, listener),
+        connection,
+        Level::Error,
+        format_args!("{broken}{received} while reading PROXY protocol"),
     );
 }
 

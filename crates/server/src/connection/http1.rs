@@ -1,6 +1,7 @@
 //! One HTTP/1 connection from accept to close: reads heads, has them answered, and decides whether it goes on.
 
 mod head;
+mod proxy_header;
 
 use self::head::{HeadRead, Partial};
 use super::complaints;
@@ -158,6 +159,9 @@ impl Http1 {
                 served += 1;
                 if first {
                     self.timer.set(self.head_settings().timeout_ms);
+                    if self.expects_proxy_header() && !Box::pin(self.read_proxy_header()).await {
+                        return;
+                    }
                 }
                 let pipelined = !self.info.pending.borrow().is_empty();
                 let read = std::future::poll_fn(|context| self.poll_head(context)).await;

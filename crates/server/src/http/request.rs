@@ -32,6 +32,8 @@ pub struct Connection {
     /// When the connection was accepted, in the thread's monotonic milliseconds.
     pub started_ms: u64,
     pub tls: bool,
+    /// What a proxy said of its client by the PROXY protocol.
+    pub proxied: OnceCell<Box<wire::proxy_protocol::Header>>,
 }
 
 impl Connection {

@@ -15,6 +15,8 @@ pub struct Listen {
     pub default_server: bool,
     /// `bind`, or an option that implies it: the address has a socket of its own, and its options are said once.
     pub bind: bool,
+    /// Every connection begins with what a proxy says of its client; said once it holds for the address.
+    pub proxy_protocol: bool,
     pub options: ListenOptions,
 }
 
@@ -26,6 +28,7 @@ impl Listen {
             address,
             default_server: false,
             bind: false,
+            proxy_protocol: false,
             options: ListenOptions::default(),
         }
     }
@@ -39,7 +42,8 @@ pub fn parse(words: &[Word], inet: bool) -> Result<Listen, Complaint> {
         let text = word.as_str().ok_or_else(invalid)?;
         match text {
             "default_server" | "default" => listen.default_server = true,
-            "ssl" | "http2" | "quic" | "proxy_protocol" => {
+            "proxy_protocol" => listen.proxy_protocol = true,
+            "ssl" | "http2" | "quic" => {
                 return Err(format!(
                     "\"{text}\" parameter of the \"listen\" directive is not supported by gannet yet"
                 )
@@ -159,6 +163,7 @@ impl Addresses {
             return Err(format!("a duplicate default server for {}", known.address));
         }
         known.default_server |= listen.default_server;
+        known.proxy_protocol |= listen.proxy_protocol;
         if listen.bind {
             known.bind = true;
             known.options = listen.options;

@@ -145,6 +145,44 @@ impl Stream {
         }
     }
 
+    /// Looks at what has come, which stays to be read: ready when there are more than `seen` bytes. No more of them means
+    /// that the peer has ended its side.
+    pub fn poll_peek(
+        &self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+        seen: usize,
+    ) -> Poll<io::Result<usize>> {
+        let watch = &mut *self.watch.borrow_mut();
+        loop {
+            match sys::io::peek(self.socket.as_fd(), buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(length) if (1..=seen).contains(&length) => {}
+                peeked => return Poll::Ready(peeked),
+            }
+            let watching = match watch {
+                Some(watching) => watching,
+                None => watch.insert(Watch::new(&self.socket, false)?),
+            };
+            let mut readable = ready!(watching.ready.poll_read_ready(context))?;
+            if readable.ready().is_read_closed() {
+                // The last bytes may have come with the end.
+                return Poll::Ready(sys::io::peek(self.socket.as_fd(), buffer));
+            }
+            readable.clear_ready();
+        }
+    }
+
+    /// Reads just so many bytes, which `poll_peek` has seen.
+    pub fn take(&self, buffer: &mut [u8]) -> io::Result<()> {
+        let taken = sys::io::receive(self.socket.as_fd(), buffer)?;
+        self.untaken.set(true);
+        match taken == buffer.len() {
+            true => Ok(()),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
     /// Ready when the peer has ended its side or the connection is broken. Bytes that come meanwhile stay in the socket.
     pub fn poll_ended(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut watch = self.watch.borrow_mut();

@@ -35,7 +35,7 @@ const PREFIXED: &[&[Prefixed]] = &[
     received::PREFIXED,
     outcome::PREFIXED,
     upstream::PREFIXED,
-    elsewhere::PREFIXED,
+    client::PREFIXED,
 ];
 
 /// Built-in names that `set` and `map` may take although they are not prefixed ones; of these, assigning to the first

@@ -1,6 +1,6 @@
 //! Variables of the client and its connection: addresses, ports, counters, what TCP knows.
 
-use super::{Fixed, append, append_number, append_seconds};
+use super::{Fixed, Prefixed, append, append_number, append_seconds};
 use crate::access::{browser, referer, secure_link};
 use crate::http::{Request, counters, thread};
 use std::io::Write;
@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use sys::address::SocketAddress;
 use sys::socket::TcpInfo;
 use wire::http1::Known;
+use wire::proxy_protocol::Header;
 
 pub const FIXED: &[Fixed] = &[
     ("remote_addr", remote_addr),
@@ -33,6 +34,18 @@ pub const FIXED: &[Fixed] = &[
     }),
     ("server_port", |request, out| {
         append_port(&request.connection.local, out)
+    }),
+    ("proxy_protocol_addr", |request, out| {
+        append_told(request, out, |told| &told.address)
+    }),
+    ("proxy_protocol_port", |request, out| {
+        append_told_port(request, out, |told| told.port)
+    }),
+    ("proxy_protocol_server_addr", |request, out| {
+        append_told(request, out, |told| &told.server_address)
+    }),
+    ("proxy_protocol_server_port", |request, out| {
+        append_told_port(request, out, |told| told.server_port)
     }),
     ("scheme", |request, out| {
         let scheme: &[u8] = match request.connection.tls {
@@ -81,6 +94,26 @@ pub const FIXED: &[Fixed] = &[
         append_number(counters::totals().waiting(), out)
     }),
 ];
+
+pub const PREFIXED: &[Prefixed] = &[("proxy_protocol_tlv_", |request, name, out| {
+    let told = request.connection.proxied.get();
+    append(told.and_then(|told| told.tlv(name)).as_deref(), out)
+})];
+
+/// An address that a proxy told by the PROXY protocol.
+fn append_told(request: &Request, out: &mut Vec<u8>, part: fn(&Header) -> &str) -> bool {
+    let told = request.connection.proxied.get();
+    append(told.map(|told| part(told).as_bytes()), out)
+}
+
+/// A port that a proxy told; as in nginx 0 is empty.
+fn append_told_port(request: &Request, out: &mut Vec<u8>, part: fn(&Header) -> u16) -> bool {
+    match request.connection.proxied.get().map(|told| part(told)) {
+        Some(0) => true,
+        Some(port) => append_number(u64::from(port), out),
+        None => false,
+    }
+}
 
 fn remote_addr(request: &Request, out: &mut Vec<u8>) -> bool {
     append_address(request.remote(), out)

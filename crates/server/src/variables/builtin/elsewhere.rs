@@ -1,7 +1,7 @@
-//! Variables of features that a request has not passed: no upstream, no TLS, no limit, no proxy protocol. nginx gives
+//! Variables of features that a request has not passed: no upstream, no TLS. nginx gives
 //! them no value then, so that a log format may name them all. A feature that fills one takes its row from here.
 
-use super::{Evaluate, Fixed, Prefixed};
+use super::{Evaluate, Fixed};
 
 const NOT_FOUND: Evaluate = |_, _| false;
 const EMPTY: Evaluate = |_, _| true;
@@ -9,10 +9,6 @@ const EMPTY: Evaluate = |_, _| true;
 pub const FIXED: &[Fixed] = &[
     ("http2", EMPTY),
     ("http3", EMPTY),
-    ("proxy_protocol_addr", NOT_FOUND),
-    ("proxy_protocol_port", NOT_FOUND),
-    ("proxy_protocol_server_addr", NOT_FOUND),
-    ("proxy_protocol_server_port", NOT_FOUND),
     ("ssl_alpn_protocol", NOT_FOUND),
     ("ssl_cipher", NOT_FOUND),
     ("ssl_ciphers", NOT_FOUND),
@@ -45,5 +41,3 @@ pub const FIXED: &[Fixed] = &[
     ("upstream_cache_last_modified", NOT_FOUND),
     ("upstream_cache_status", NOT_FOUND),
 ];
-
-pub const PREFIXED: &[Prefixed] = &[("proxy_protocol_tlv_", |_, _, _| false)];
