@@ -164,6 +164,8 @@ pub struct Http {
     pub variables: Variables,
     pub limits: limit::AllZones,
     pub charset_maps: filter::charset::Maps,
+    /// The character sets that the configuration names anywhere.
+    pub charset_names: Vec<Bytes>,
     pub pools: crate::pool::Pools,
     pub upstreams: upstream::target::Groups,
     pub precompress: precompress::directive::Http,

@@ -68,6 +68,7 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Failure> {
     let zones = std::mem::take(&mut build.zones);
     let limits = std::mem::take(&mut build.http.limits);
     let charset_maps = std::mem::take(&mut build.http.charset_maps);
+    let charset_names = std::mem::take(&mut build.http.charset_names);
     let copies = precompress::directive::built_in_directory(build.paths);
     let precompress = build.http.precompress.resolve(&copies);
     let read = resolver.http(build, &error_log, &mut logs, &charset_maps);
@@ -98,6 +99,7 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Failure> {
             variables,
             limits,
             charset_maps,
+            charset_names,
             pools: resolver.pools,
             upstreams: resolver.upstreams,
             precompress,

@@ -188,26 +188,44 @@ fn missing(from: &[u8], to: &[u8]) -> String {
     format!("no \"charset_map\" between the charsets \"{from}\" and \"{to}\"")
 }
 
-/// Names the character set, and changes the body into it.
-pub fn apply(request: &Request, response: &mut Response) {
+/// The character set that the response shall be in; `None` leaves it as it is.
+fn destination(request: &Request, response: &Response) -> Option<Bytes> {
+    response.content_type.as_ref()?;
+    // What the upstream asks for (X-Accel-Charset) counts whatever the settings say.
+    if let Some(asked) = response
+        .override_charset
+        .as_ref()
+        .filter(|name| !name.is_empty())
+    {
+        let names = &request.generation.config.http.charset_names;
+        if names.iter().any(|name| name.eq_ignore_ascii_case(asked)) {
+            return Some(asked.clone());
+        }
+        let name = String::from_utf8_lossy(asked);
+        let message = format_args!("unknown charset \"{name}\" to override");
+        write_request(request, Level::Error, message);
+        return None;
+    }
     let settings = &request.location().settings.charset;
     let Charset::Named(name) = &settings.charset else {
-        return;
+        return None;
     };
-    if response.content_type.is_none() || response.headers.contains("Content-Encoding") {
-        return;
-    }
     let fits = match &response.charset {
         Some(_) => settings.overrides,
         None => settings.types.contains(response.content_type.as_deref()),
     };
-    if !fits {
-        return;
+    match fits {
+        true => Some(name.evaluate(request)).filter(|name| !name.is_empty()),
+        false => None,
     }
-    let to = name.evaluate(request);
-    if to.is_empty() {
+}
+
+/// Names the character set, and changes the body into it.
+pub fn apply(request: &Request, response: &mut Response) {
+    let Some(to) = destination(request, response) else {
         return;
-    }
+    };
+    let settings = &request.location().settings.charset;
     let from = match (&response.charset, &settings.source) {
         (Some(named), _) => Some(named.clone()),
         (None, Charset::Named(name)) => Some(name.evaluate(request)),
@@ -216,6 +234,8 @@ pub fn apply(request: &Request, response: &mut Response) {
     let change = match from.filter(|from| !from.is_empty() && !from.eq_ignore_ascii_case(&to)) {
         None => None,
         Some(from) => match find(&request.generation.config.http.charset_maps, &from, &to) {
+            // Compressed bytes are no characters.
+            Some(_) if response.headers.contains("Content-Encoding") => return,
             Some((map, forward)) => Some(Changing::new(map, forward)),
             None => {
                 let message = missing(&from, &to);
