@@ -63,7 +63,11 @@ impl Keeper {
             let mut state = pool.state();
             let has_moved_on = state.has_moved_on(child);
             if has_moved_on && state.reconnect(child) {
-                state.release(&pool, child, now);
+                let dismissed = state.release(&pool, child, now);
+                drop(state);
+                if let Some(dismissed) = dismissed {
+                    self.retire(dismissed);
+                }
                 continue;
             }
             let has_spares = state

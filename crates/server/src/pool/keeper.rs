@@ -203,11 +203,12 @@ impl Keeper {
             return;
         };
         connections.reverse();
+        let Some(connection) = connections.pop() else {
+            self.nursery.signal(pid, true);
+            return self.no_child(&pool, format!("child {pid} has no connection"), now);
+        };
         let mut state = pool.state();
         state.starting = state.starting.saturating_sub(1);
-        let Some(connection) = connections.pop() else {
-            return;
-        };
         let child = Child {
             pid,
             connection: Arc::new(connection),
@@ -239,13 +240,16 @@ impl Keeper {
                 killed_at: None,
             },
         );
-        state.add(&pool, ticket, child, now);
+        let dismissed = state.add(&pool, ticket, child, now);
+        drop(state);
         let name = &pool.name;
         error::write(
             Level::Info,
             format_args!("[pool {name}] child {pid} started"),
         );
-        drop(state);
+        if let Some(dismissed) = dismissed {
+            self.farewell(dismissed);
+        }
         // It takes the place of one of a former configuration, and the next one follows.
         if self.retire_outdated(&pool, 1) {
             self.spawn(&pool, 1, now);
@@ -283,9 +287,13 @@ impl Keeper {
 
     fn failed(&mut self, ticket: ChildId, reason: String) {
         let now = Instant::now();
-        let Some((pool, _)) = self.tickets.remove(&ticket) else {
-            return;
-        };
+        if let Some((pool, _)) = self.tickets.remove(&ticket) {
+            self.no_child(&pool, reason, now);
+        }
+    }
+
+    /// A child that was asked for is not to be had.
+    fn no_child(&mut self, pool: &Arc<Pool>, reason: String, now: Instant) {
         let name = &pool.name;
         error::write(
             Level::Error,
@@ -299,7 +307,7 @@ impl Keeper {
             state.refuse_all();
         }
         drop(state);
-        self.serve_waiting(&pool);
+        self.serve_waiting(pool);
     }
 
     /// A process has ended.

@@ -100,7 +100,7 @@ impl Grant {
 impl Drop for Grant {
     fn drop(&mut self) {
         if let Some(pool) = self.pool.take() {
-            pool.state().release(&pool, self.child, Instant::now());
+            pool.give_back(self.child);
         }
     }
 }
@@ -135,15 +135,31 @@ impl Pool {
                     (grant.take(), waited)
                 }
             };
-            if let Some(lease) = self.lend(child, &mut facts, &home, waited, measures) {
-                FACTS.set(Some(facts));
-                return Ok(Begun::Lease(lease));
+            match self.lend(child, &mut facts, &home, waited, measures) {
+                Ok(Some(lease)) => {
+                    FACTS.set(Some(facts));
+                    return Ok(Begun::Lease(lease));
+                }
+                Ok(None) => {}
+                // Of this process and not of the child: descriptors have run out.
+                Err(error) => {
+                    self.give_back(child);
+                    return Err(Unavailable::Unusable { error });
+                }
             }
             // It ended while nobody looked; the next one, then.
             let dismissed = self.state().dismiss(child);
             if let Some(dismissed) = dismissed {
                 self.keeper.tell(Message::Dismissed(Box::new(dismissed)));
             }
+        }
+    }
+
+    /// A child that was taken and did nothing.
+    fn give_back(self: &Arc<Pool>, child: ChildId) {
+        let dismissed = self.state().release(self, child, Instant::now());
+        if let Some(dismissed) = dismissed {
+            self.keeper.tell(Message::Dismissed(Box::new(dismissed)));
         }
     }
 
@@ -192,7 +208,7 @@ impl Pool {
         }
     }
 
-    /// `None` if the child is not there any more.
+    /// `None` if the child is not there any more; an error is one of this process.
     fn lend(
         self: &Arc<Pool>,
         child: ChildId,
@@ -200,21 +216,25 @@ impl Pool {
         home: &Home,
         waited: Duration,
         measures: bool,
-    ) -> Option<Lease> {
-        let pid = self.state().children.get(&child).map(|child| child.pid)?;
+    ) -> std::io::Result<Option<Lease>> {
+        let Some(pid) = self.state().children.get(&child).map(|child| child.pid) else {
+            return Ok(None);
+        };
         let cpu = match measures {
             true => child::processor_time(pid),
             false => None,
         };
-        let connection = self.state().connection(child, home)?;
-        let stream = registered(child, &connection).ok()?;
+        let Some(connection) = self.state().connection(child, home) else {
+            return Ok(None);
+        };
+        let stream = registered(child, &connection)?;
         // One that has ended a moment ago may not have been told of yet.
         match sys::io::peek(&stream, &mut [0]) {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            _ => return None,
+            _ => return Ok(None),
         }
         self.state().describe(child, facts, cpu);
-        Some(Lease {
+        Ok(Some(Lease {
             pool: Arc::clone(self),
             child,
             pid,
@@ -225,7 +245,7 @@ impl Pool {
             waited,
             measures,
             finished: false,
-        })
+        }))
     }
 }
 

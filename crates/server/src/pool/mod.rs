@@ -158,7 +158,7 @@ pub enum Begun {
 }
 
 /// Why there is no child for a request. `retry_after` is in seconds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Unavailable {
     /// The queue is full: 503.
     Full { retry_after: u64 },
@@ -166,6 +166,8 @@ pub enum Unavailable {
     TooOld { retry_after: u64 },
     /// Children cannot be started, or end at once: 502.
     NoChild { reason: String },
+    /// There is a child, and no descriptor for its connection: 500.
+    Unusable { error: std::io::Error },
 }
 
 impl Pool {

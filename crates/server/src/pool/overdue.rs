@@ -4,8 +4,8 @@ use super::Pool;
 use super::access_log::write_time;
 use super::child::{Child, Doing};
 use super::settings::Settings;
+use super::state::State;
 use crate::log::error::{self, Level};
-use crate::log::files::LogFile;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -30,52 +30,70 @@ pub fn heartbeat(settings: &Settings) -> Duration {
 
 /// Tells of slow requests; gives the processes to kill.
 pub fn look(pool: &Arc<Pool>, now: Instant) -> Vec<i32> {
-    let mut state = pool.state();
+    let mut found = Found::default();
+    let slowlog = {
+        let mut state = pool.state();
+        find(&mut state, now, &mut found);
+        state.counts.slow += found.entries.len() as u64;
+        state.defined.slowlog.clone()
+    };
+    // Disks are waited for without the lock.
+    for line in found.lines {
+        error::write(Level::Warning, format_args!("{line}"));
+    }
+    for entry in found.entries {
+        if let Some(log) = &slowlog
+            && let Err(reason) = log.write(entry.as_bytes(), crate::log::files::now())
+        {
+            error::write(Level::Alert, format_args!("{reason}"));
+        }
+    }
+    found.late
+}
+
+/// What a look has found.
+#[derive(Default)]
+struct Found {
+    /// For the error log.
+    lines: Vec<String>,
+    /// For the slow log.
+    entries: Vec<String>,
+    /// To be killed.
+    late: Vec<i32>,
+}
+
+fn find(state: &mut State, now: Instant, found: &mut Found) {
     let settings = Arc::clone(&state.defined.settings);
-    let slowlog = state.defined.slowlog.clone();
     let (terminate, slow) = (
         settings.request_terminate_timeout,
         settings.request_slowlog_timeout,
     );
     if terminate == 0 && slow == 0 {
-        return Vec::new();
+        return;
     }
-    let mut late = Vec::new();
-    let mut slow_count = 0;
     for child in state.children.values_mut() {
-        let tracked = match child.doing {
-            Doing::Busy => true,
-            Doing::Abandoned => true,
-            Doing::Idle => false,
-        };
-        if !tracked {
+        if child.doing == Doing::Idle {
             continue;
         }
         let age = now.saturating_duration_since(child.since);
-        let what = describe(&settings.name, child);
         let seconds = age.as_secs_f64();
         if terminate > 0 && age >= Duration::from_secs(terminate) {
             if !child.terminated.swap(true, Ordering::AcqRel) {
-                error::write(
-                    Level::Warning,
-                    format_args!("{what} execution timed out ({seconds:.6} sec), terminating"),
-                );
+                let what = describe(&settings.name, child);
+                found.lines.push(format!(
+                    "{what} execution timed out ({seconds:.6} sec), terminating"
+                ));
             }
-            late.push(child.pid);
+            found.late.push(child.pid);
         } else if slow > 0 && age >= Duration::from_secs(slow) && !child.slow_told {
             child.slow_told = true;
-            slow_count += 1;
-            error::write(
-                Level::Warning,
-                format_args!("{what} executing too slow ({seconds:.6} sec), logging"),
-            );
-            if let Some(log) = &slowlog {
-                tell(log, &settings.name, child, age);
-            }
+            let what = describe(&settings.name, child);
+            found.lines.push(format!(
+                "{what} executing too slow ({seconds:.6} sec), logging"
+            ));
+            found.entries.push(entry(&settings.name, child, age));
         }
     }
-    state.counts.slow += slow_count;
-    late
 }
 
 /// As php-fpm names a request in its log.
@@ -102,22 +120,19 @@ fn url(child: &Child) -> String {
 
 /// An entry of the slow log. Where php-fpm has the calls of the script, which it can read because it is the same program,
 /// stands what is known here.
-fn tell(log: &LogFile, pool: &str, child: &Child, age: Duration) {
+fn entry(pool: &str, child: &Child, age: Duration) -> String {
     let seconds = crate::log::files::now();
     let mut time = String::new();
     let _ = write_time(seconds as i64, Some("%d-%b-%Y %H:%M:%S"), &mut time);
     let control = |letter: char| letter.is_control();
     let script = String::from_utf8_lossy(&child.facts.script_filename).replace(control, "?");
     let request = url(child).replace(control, "?");
-    let entry = format!(
+    format!(
         "\n[{time}]  [pool {pool}] pid {}\nscript_filename = {script}\nrequest = {} {request}\nrunning = {:.3} sec\n(no backtrace: it cannot be read from outside of PHP)\n",
         child.pid,
         String::from_utf8_lossy(&child.facts.method),
         age.as_secs_f64()
-    );
-    if let Err(reason) = log.write(entry.as_bytes(), seconds) {
-        error::write(Level::Alert, format_args!("{reason}"));
-    }
+    )
 }
 
 #[cfg(test)]

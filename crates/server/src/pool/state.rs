@@ -244,17 +244,20 @@ impl State {
         if child.leaving || spent || large || child.terminated.load(Ordering::Relaxed) {
             return self.dismiss(id);
         }
-        self.release(pool, id, now);
-        None
+        self.release(pool, id, now)
     }
 
-    /// Gives a child to the request that has waited the longest, or lets it be idle.
-    pub fn release(&mut self, pool: &Arc<Pool>, id: ChildId, now: Instant) {
+    /// Gives a child to the request that has waited the longest, or lets it be idle; one that was to go goes.
+    #[must_use]
+    pub fn release(&mut self, pool: &Arc<Pool>, id: ChildId, now: Instant) -> Option<Dismissed> {
+        if self.children.get(&id)?.leaving {
+            return self.dismiss(id);
+        }
         while let Some(waiter) = self.waiting.pop_front() {
             self.begin(id, now);
             let waited = now.saturating_duration_since(waiter.since);
             match waiter.grant.send(Grant::new(pool, id, waited)) {
-                Ok(()) => return,
+                Ok(()) => return None,
                 // Nobody waits there any more.
                 Err(grant) => grant.disarm(),
             }
@@ -264,11 +267,19 @@ impl State {
             child.since = now;
             self.idle.push_back(id);
         }
+        None
     }
 
-    pub fn add(&mut self, pool: &Arc<Pool>, id: ChildId, child: Child, now: Instant) {
+    #[must_use]
+    pub fn add(
+        &mut self,
+        pool: &Arc<Pool>,
+        id: ChildId,
+        child: Child,
+        now: Instant,
+    ) -> Option<Dismissed> {
         self.children.insert(id, child);
-        self.release(pool, id, now);
+        self.release(pool, id, now)
     }
 
     /// Takes a child out for good.
@@ -359,5 +370,70 @@ mod tests {
         assert!(failures.hopeless() && !failures.allow(now));
         failures.worked();
         assert!(!failures.hopeless() && failures.allow(now));
+    }
+
+    fn child(at: Instant) -> Child {
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        Child {
+            pid: 1,
+            connection: Arc::new(ours.into()),
+            spares: Vec::new(),
+            connection_number: 0,
+            home: None,
+            doing: Doing::Idle,
+            since: at,
+            started: at,
+            started_at: 0,
+            epoch: 0,
+            requests: 0,
+            facts: Facts::default(),
+            last: LastRequest::default(),
+            cpu_before: Default::default(),
+            slow_told: false,
+            terminated: Arc::default(),
+            leaving: false,
+        }
+    }
+
+    fn pool() -> Arc<Pool> {
+        let settings =
+            super::super::settings::Reading::new("www").finish(Some(crate::pool::Pm::Auto));
+        let defined = Arc::new(Defined {
+            settings: Arc::new(settings.unwrap()),
+            access_log: None,
+            slowlog: None,
+            measures: false,
+        });
+        let (sender, _messages) = std::sync::mpsc::channel();
+        let (wake, _woken) = std::os::unix::net::UnixStream::pair().unwrap();
+        let way = crate::pool::Way::new(sender, wake, Arc::default());
+        Arc::new(Pool::new(&defined, 0, &Arc::new(way)))
+    }
+
+    /// The request it was taken for went away before it began, and a reload came between.
+    #[test]
+    fn a_child_that_is_to_go_is_not_lent_again() {
+        let (pool, now) = (pool(), Instant::now());
+        let mut state = pool.state();
+        assert!(state.add(&pool, 1, child(now), now).is_none());
+        assert!(matches!(state.take(0, now), Taken::Child(1)));
+        state.children.get_mut(&1).unwrap().leaving = true;
+        assert!(state.release(&pool, 1, now).is_some());
+        assert!(state.idle.is_empty() && state.children.is_empty());
+    }
+
+    #[test]
+    fn a_child_that_is_given_back_goes_to_the_one_who_waits() {
+        let (pool, now) = (pool(), Instant::now());
+        let mut state = pool.state();
+        assert!(state.add(&pool, 1, child(now), now).is_none());
+        assert!(matches!(state.take(0, now), Taken::Child(1)));
+        let Taken::Wait(mut granted) = state.take(0, now) else {
+            panic!("there is one child only");
+        };
+        assert!(state.release(&pool, 1, now).is_none());
+        let grant = granted.try_recv().unwrap();
+        assert!(state.idle.is_empty() && state.waiting.is_empty());
+        grant.disarm();
     }
 }

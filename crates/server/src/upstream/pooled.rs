@@ -121,6 +121,12 @@ async fn begin(
             write_request(request, Level::Error, text);
             return Err(Interrupt::Status(502));
         }
+        Unavailable::Unusable { error } => {
+            let reason = sys::errno::Errno(error);
+            let text = format_args!("dup() failed ({reason}) while connecting to upstream");
+            write_request(request, Level::Alert, text);
+            return Err(Interrupt::Status(500));
+        }
     };
     write_request(
         request,

@@ -5,6 +5,7 @@ use crate::content::static_files::PathBuffer;
 use crate::http::temp_file::TempFile;
 use crate::http::trace::{Late, Severity};
 use crate::http::{Request, Response};
+use crate::log::error::{self, Level};
 use std::ffi::OsStr;
 use std::fs::{File, FileTimes, Permissions};
 use std::io;
@@ -76,12 +77,42 @@ impl StoreFile {
 
     /// The response is whole: the file takes its place.
     pub fn complete(mut self) {
-        let Some(file) = &mut self.file else { return };
-        match settle(file, &self.target, self.mode, self.modified) {
-            Ok(stays) => file.stays = stays,
+        let Some(mut file) = self.file.take() else {
+            return;
+        };
+        match settle(&file, &self.target, self.mode, self.modified) {
+            Ok(Settled::Done) => file.stays = true,
+            Ok(Settled::ElsewhereStill) => {
+                tokio::task::spawn_local(copy_later(file, self.target, self.modified));
+            }
             Err((call, error)) => complain(&self.late, call, &self.target, &error),
         }
     }
+}
+
+/// What became of a whole file.
+enum Settled {
+    Done,
+    /// Its place is on another file system.
+    ElsewhereStill,
+}
+
+/// Copying takes as long as the disks want, so it is no matter of this thread. The request may be over by then: what goes
+/// wrong is told by the process.
+async fn copy_later(file: TempFile, target: PathBuf, modified: Option<u64>) {
+    let source = file.path.clone();
+    let shown = target.clone();
+    let copied = tokio::task::spawn_blocking(move || copy(&source, &target, modified)).await;
+    let error = match copied {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error,
+        Err(error) => io::Error::other(error),
+    };
+    let (shown, reason) = (shown.display(), Errno(&error));
+    error::write(
+        Level::Critical,
+        format_args!("rename() \"{shown}\" failed ({reason}) while reading upstream"),
+    );
 }
 
 fn complain(late: &Late, call: &str, path: &Path, error: &io::Error) {
@@ -92,13 +123,13 @@ fn complain(late: &Late, call: &str, path: &Path, error: &io::Error) {
     );
 }
 
-/// Gives the file its mode, time and place; true if nothing is left to be removed.
+/// Gives the file its mode, time and, where that is one step, its place.
 fn settle(
     temporary: &TempFile,
     target: &Path,
     mode: u32,
     modified: Option<u64>,
-) -> Result<bool, (&'static str, io::Error)> {
+) -> Result<Settled, (&'static str, io::Error)> {
     let file = File::from(
         temporary
             .file
@@ -114,13 +145,13 @@ fn settle(
         file.set_times(times).map_err(|error| ("futimens", error))?;
     }
     match std::fs::rename(&temporary.path, target) {
-        Ok(()) => return Ok(true),
+        Ok(()) => return Ok(Settled::Done),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if let Some(directory) = target.parent() {
                 std::fs::create_dir_all(directory).map_err(|error| ("mkdir", error))?;
             }
             match std::fs::rename(&temporary.path, target) {
-                Ok(()) => return Ok(true),
+                Ok(()) => return Ok(Settled::Done),
                 Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
                 Err(error) => return Err(("rename", error)),
             }
@@ -128,12 +159,16 @@ fn settle(
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
         Err(error) => return Err(("rename", error)),
     }
-    // Another file system: a copy beside the target takes the place in one step.
+    Ok(Settled::ElsewhereStill)
+}
+
+/// A copy beside the target takes its place in one step.
+fn copy(source: &Path, target: &Path, modified: Option<u64>) -> io::Result<()> {
     let mut name = target.as_os_str().to_owned();
     let number = COPIES.fetch_add(1, Ordering::Relaxed);
     name.push(format!(".{}.{number}", std::process::id()));
     let beside = PathBuf::from(name);
-    let copied = std::fs::copy(&temporary.path, &beside)
+    let copied = std::fs::copy(source, &beside)
         .and_then(|_| {
             let copy = File::options().write(true).open(&beside)?;
             match modified {
@@ -146,5 +181,5 @@ fn settle(
         // It may not even have been made.
         let _gone = std::fs::remove_file(&beside);
     }
-    copied.map(|()| false).map_err(|error| ("rename", error))
+    copied
 }
