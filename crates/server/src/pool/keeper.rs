@@ -2,13 +2,12 @@
 //! takes too long. Requests do not wait for it; they only tell it.
 
 use super::abandoned::Abandoned;
-use super::auto::Machine;
 use super::child::{Child, ChildId, Doing};
 use super::output::Output;
 use super::scaling::{Decision, Scaler};
 use super::state::Dismissed;
 use super::way::{Message, Way};
-use super::{Event, Nursery, Pool, machine, overdue};
+use super::{Event, Nursery, Pool, machine};
 use crate::log::error::{self, Level};
 use std::collections::HashMap;
 use std::io::Read;
@@ -22,14 +21,14 @@ use std::time::{Duration, Instant};
 /// php-fpm's upkeep is due each second.
 pub const TICK: Duration = Duration::from_secs(1);
 /// While requests wait, `pm auto` looks so often.
-const WATCHFUL_TICK: Duration = Duration::from_millis(50);
+pub const WATCHFUL_TICK: Duration = Duration::from_millis(50);
 /// Between two looks of `pm auto`.
 const LOOKS_APART: Duration = Duration::from_millis(20);
 /// What ends slowly is killed after so long.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
 pub struct Kept {
-    pool: Arc<Pool>,
-    next_tick: Instant,
+    pub pool: Arc<Pool>,
+    pub next_tick: Instant,
 }
 
 pub struct Living {
@@ -43,17 +42,17 @@ pub struct Living {
 
 /// The thread's own.
 pub struct Keeper {
-    nursery: Box<dyn Nursery>,
+    pub(super) nursery: Box<dyn Nursery>,
     messages: Receiver<Message>,
     woken: UnixStream,
     is_woken: Arc<AtomicBool>,
-    pools: Vec<Kept>,
+    pub(super) pools: Vec<Kept>,
     /// Children that were asked for, with the epoch of their pool then.
     tickets: HashMap<ChildId, (Arc<Pool>, u64)>,
     next_ticket: ChildId,
     pub living: HashMap<i32, Living>,
     pub abandoned: Vec<Abandoned>,
-    machine: machine::Watch,
+    pub(super) machine: machine::Watch,
 }
 
 /// Starts the thread.
@@ -402,7 +401,7 @@ impl Keeper {
         self.carry_out(pool, decision, now);
     }
 
-    fn carry_out(&mut self, pool: &Arc<Pool>, decision: Option<Decision>, now: Instant) {
+    pub(super) fn carry_out(&mut self, pool: &Arc<Pool>, decision: Option<Decision>, now: Instant) {
         let say = |level: Level, text: &Option<String>| {
             if let Some(text) = text {
                 error::write(level, format_args!("[pool {}] {text}", pool.name));
@@ -458,94 +457,5 @@ impl Keeper {
                 living.output = None;
             }
         }
-    }
-
-    fn tick(&mut self, now: Instant) {
-        let due: Vec<Arc<Pool>> = self
-            .pools
-            .iter()
-            .filter(|kept| kept.next_tick <= now)
-            .map(|kept| Arc::clone(&kept.pool))
-            .collect();
-        for pool in due {
-            for pid in overdue::look(&pool, now) {
-                self.nursery.signal(pid, true);
-            }
-            let machine = self.measured(&pool, now);
-            let since = self.machine.since_start(now);
-            let (decision, next) = {
-                let mut state = pool.state();
-                let settings = Arc::clone(&state.defined.settings);
-                let census = state.census(now);
-                let waits = census.waiting > 0;
-                let upkeep = now.saturating_duration_since(state.upkeep_at) >= TICK;
-                let decision = match (state.closed, upkeep) {
-                    (true, _) => None,
-                    (false, true) => {
-                        state.upkeep_at = now;
-                        state.scaler.tick(&settings, &census, &machine, since)
-                    }
-                    (false, false) if waits => state
-                        .scaler
-                        .request_waits(&settings, &census, &machine, since),
-                    (false, false) => None,
-                };
-                let next = if waits {
-                    WATCHFUL_TICK
-                } else {
-                    overdue::heartbeat(&settings).min(TICK)
-                };
-                (decision, next)
-            };
-            self.carry_out(&pool, decision, now);
-            let ended = pool.state().closed && pool.state().children.is_empty();
-            self.pools.retain_mut(|kept| {
-                if !Arc::ptr_eq(&kept.pool, &pool) {
-                    return true;
-                }
-                kept.next_tick = now + next;
-                !ended
-            });
-        }
-    }
-
-    /// The machine, with what a child of this pool needs at most.
-    fn measured(&mut self, pool: &Arc<Pool>, now: Instant) -> Machine {
-        let pids: Vec<i32> = {
-            let state = pool.state();
-            let measures = state.defined.settings.pm == super::Pm::Auto
-                && now.saturating_duration_since(state.upkeep_at) >= TICK;
-            match measures {
-                true => state.children.values().map(|child| child.pid).collect(),
-                false => Vec::new(),
-            }
-        };
-        let largest = pids
-            .into_iter()
-            .filter_map(super::child::memory)
-            .map(|memory| memory.own)
-            .max();
-        let mut state = pool.state();
-        if let Some(largest) = largest {
-            state.child_memory = largest;
-        }
-        let mut machine = self.machine.look(now);
-        machine.child_memory = state.child_memory;
-        if state.defined.settings.pm == super::Pm::Auto && !state.waiting.is_empty() {
-            let busy = |child: &&Child| child.doing == Doing::Busy;
-            let busy: Vec<i32> = state
-                .children
-                .values()
-                .filter(busy)
-                .map(|child| child.pid)
-                .collect();
-            drop(state);
-            let asleep = busy
-                .iter()
-                .filter(|pid| super::child::is_asleep(**pid))
-                .count();
-            machine.sleeping_share = asleep as f64 / busy.len().max(1) as f64;
-        }
-        machine
     }
 }

@@ -20,6 +20,7 @@ mod machine; // processors and memory
 mod output; // catch_workers_output
 mod overdue; // limits of time
 mod scaling; // how many children
+mod upkeep; // what is done each second
 mod way; // what the thread is told
 // Told:
 mod access_log; // php-fpm's format language
