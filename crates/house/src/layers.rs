@@ -14,7 +14,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("conf", &[]),
     ("wire", &[]),
     ("sys", &[]),
-    ("image", &[]),
+    ("image", &["sys"]),
     ("testkit", &[]),
     ("house", &[]),
     ("bench", &["sys", "wire", "load"]),
@@ -289,8 +289,8 @@ pub fn dependencies_of(name: &str, manifest: &str) -> Vec<String> {
         if line.starts_with('[') {
             section = line;
         } else if matches!(section, "[dependencies]" | "[build-dependencies]") {
-            let key = identifier(line);
-            if CRATES.iter().any(|(own, _)| *own == key) && !allowed.contains(&key.as_str()) {
+            let key = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            if CRATES.iter().any(|(own, _)| *own == key) && !allowed.contains(&key) {
                 complaints.push(format!("crate `{name}` must not depend on `{key}`"));
             }
         }

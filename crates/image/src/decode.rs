@@ -1,0 +1,94 @@
+//! Files to pixels: which decoder reads what, and what it is told of limits.
+
+use crate::error::Error;
+use crate::limits::{Deadline, Limits, at_most};
+use crate::probe::{Facts, Format};
+use crate::raster::Raster;
+
+mod gif;
+mod jpeg;
+mod png;
+mod webp;
+
+/// One picture of a file.
+pub struct Frame {
+    /// Its pixels.
+    pub raster: Raster,
+    /// How long it is shown.
+    pub delay_ms: u32,
+}
+
+/// What a file holds besides pixels.
+#[derive(Debug, Default, Clone)]
+pub struct Profiles {
+    /// A colour profile.
+    pub icc: Option<Vec<u8>>,
+    /// TIFF data, without a prefix.
+    pub exif: Option<Vec<u8>>,
+    /// XML.
+    pub xmp: Option<Vec<u8>>,
+}
+
+/// What takes the frames, one after the other, so that only one of them is in memory at its full size.
+pub type Take<'a> = &'a mut dyn FnMut(Frame) -> Result<(), Error>;
+
+/// What a file says of all its frames.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// How often an animation is shown; 0 is for ever.
+    pub repeats: u16,
+    /// The rest.
+    pub profiles: Profiles,
+}
+
+impl Contents {
+    /// A file of one frame: hands it over.
+    fn still(raster: Raster, profiles: Profiles, take: Take) -> Result<Contents, Error> {
+        take(Frame {
+            raster,
+            delay_ms: 0,
+        })?;
+        Ok(Contents {
+            repeats: 0,
+            profiles,
+        })
+    }
+}
+
+/// What a decoder is asked for.
+pub struct Request<'a> {
+    /// The file.
+    pub source: &'a [u8],
+    /// What its header says.
+    pub facts: &'a Facts,
+    /// All frames of an animation, not the first one alone.
+    pub all_frames: bool,
+    /// What it may cost.
+    pub limits: &'a Limits,
+    /// By when it has to be done.
+    pub deadline: Deadline,
+}
+
+/// Decodes at full size, and hands over the first frame, or all of them.
+pub fn decode(request: &Request, take: Take) -> Result<Contents, Error> {
+    let facts = request.facts;
+    let frames = if request.all_frames { facts.frames } else { 1 };
+    let (limits, pixels) = (
+        request.limits,
+        u64::from(facts.width) * u64::from(facts.height),
+    );
+    at_most("frames", u64::from(frames), u64::from(limits.frames))?;
+    // A frame, and the canvas of an animation and what it was before.
+    let canvases = if frames > 1 { 3 } else { 1 };
+    at_most("memory", pixels.saturating_mul(4 * canvases), limits.memory)?;
+    let decoder = match facts.format {
+        Format::Jpeg => jpeg::decode,
+        Format::Png => png::decode,
+        Format::Gif => gif::decode,
+        Format::Webp => webp::decode,
+        Format::Avif => return Err(Error::Unsupported("AVIF")),
+    };
+    // The decoders are other people's: should one panic over a hostile file, that file is broken.
+    let work = std::panic::AssertUnwindSafe(|| decoder(request, take));
+    std::panic::catch_unwind(work).unwrap_or_else(|_| Err(Error::corrupt("the decoder gave up")))
+}

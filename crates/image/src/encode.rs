@@ -1,0 +1,108 @@
+//! Pixels to files.
+
+use crate::decode::Profiles;
+use crate::error::Error;
+use crate::jpeg::encoder;
+use crate::jpeg::plane::Planes;
+use crate::plan::{Output, Sampling};
+use crate::probe::Format;
+use crate::raster::Raster;
+
+mod gif;
+mod planes;
+mod png;
+mod webp;
+
+/// A frame of the result.
+pub struct Shot {
+    /// Its pixels.
+    pub raster: Raster,
+    /// How long it is shown.
+    pub delay_ms: u32,
+}
+
+/// What is known of the result besides its pixels.
+pub struct Job<'a> {
+    /// What is asked for.
+    pub output: &'a Output,
+    /// 1 to 100.
+    pub quality: u8,
+    /// What goes into the file.
+    pub profiles: &'a Profiles,
+    /// How often an animation is shown; 0 is for ever.
+    pub repeats: u16,
+    /// Whether a JPEG's colour has all its samples where that follows the source.
+    pub full_colour: bool,
+}
+
+/// The largest width and height of a format.
+pub fn side_max(format: Format) -> u32 {
+    match format {
+        Format::Webp => 16_383,
+        Format::Jpeg | Format::Gif => encoder::SIDE_MAX as u32,
+        Format::Png | Format::Avif => i32::MAX as u32,
+    }
+}
+
+/// A file of these frames, of which formats without animations keep the first one.
+pub fn encode(frames: &[Shot], job: &Job) -> Result<Vec<u8>, Error> {
+    let first = &frames
+        .first()
+        .ok_or_else(|| Error::corrupt("no frame"))?
+        .raster;
+    match job.output.format {
+        Format::Jpeg => Ok(jpeg(&planes_of(first, job), job)),
+        Format::Png => png::encode(first, job),
+        Format::Gif => gif::encode(frames, job),
+        Format::Webp => webp::encode(frames, job),
+        Format::Avif => Err(Error::Unsupported("AVIF")),
+    }
+}
+
+/// A picture as a JPEG's planes.
+pub fn planes_of(raster: &Raster, job: &Job) -> Planes {
+    let full = match job.output.sampling {
+        Sampling::Full => true,
+        Sampling::Half => false,
+        Sampling::Source => job.full_colour,
+    };
+    let flat = raster.clone().flattened(job.output.background.rgba());
+    planes::from_raster(&flat, full)
+}
+
+/// A JPEG of planes.
+pub fn jpeg(planes: &Planes, job: &Job) -> Vec<u8> {
+    let options = encoder::Options {
+        quality: job.quality,
+        progressive: job.output.progressive,
+        segments: &segments(job.profiles),
+    };
+    encoder::encode(planes, &options)
+}
+
+/// The most bytes of a profile in one segment.
+const PART_MAX: usize = 65_519;
+
+/// Profiles as a JPEG's application segments.
+fn segments(profiles: &Profiles) -> Vec<(u8, Vec<u8>)> {
+    let mut segments = Vec::new();
+    let mut add = |marker: u8, head: &[u8], data: &[u8]| {
+        segments.push((marker, [head, data].concat()));
+    };
+    if let Some(exif) = &profiles.exif {
+        add(0xe1, b"Exif\0\0", exif);
+    }
+    if let Some(xmp) = &profiles.xmp {
+        add(0xe1, b"http://ns.adobe.com/xap/1.0/\0", xmp);
+    }
+    if let Some(icc) = &profiles.icc {
+        let parts = icc.chunks(PART_MAX);
+        if let Ok(count) = u8::try_from(parts.len()) {
+            for (number, part) in (1..=count).zip(parts) {
+                let head = [&b"ICC_PROFILE\0"[..], &[number, count]].concat();
+                add(0xe2, &head, part);
+            }
+        }
+    }
+    segments
+}
