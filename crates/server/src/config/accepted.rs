@@ -100,6 +100,8 @@ pub const ACCEPTED: &[Accepted] = &[
         send_lowat,
         "Linux has no such mark; nginx warns and ignores it there.",
     ),
+    accepted("scgi_temp_path", text, "Nothing is passed on by SCGI."),
+    accepted("uwsgi_temp_path", text, "Nothing is passed on by uwsgi."),
     accepted("http2_idle_timeout", replaced::<0>, OBSOLETE),
     accepted("http2_max_field_size", replaced::<1>, OBSOLETE),
     accepted("http2_max_header_size", replaced::<1>, OBSOLETE),
