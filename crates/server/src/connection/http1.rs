@@ -92,8 +92,8 @@ fn new_request(
 }
 
 /// Keeps a finished request's memory.
-fn recycle(mut request: Box<Request>) {
-    let buffers = request.take_buffers();
+fn recycle(request: Box<Request>) {
+    let buffers = request.into_buffers();
     SPARE.with(|spare| {
         let mut spare = spare.borrow_mut();
         if spare.len() < SPARE_MAX {

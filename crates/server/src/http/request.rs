@@ -106,6 +106,9 @@ pub enum Slot {
     Value(Bytes),
 }
 
+/// Values of variables by number. As in nginx a request and those inside it have them in common.
+pub type Slots = Rc<RefCell<Vec<Slot>>>;
+
 /// The memory of a request, handed on to the next one.
 #[derive(Debug, Default)]
 pub struct Buffers {
@@ -115,7 +118,7 @@ pub struct Buffers {
     pub args: Vec<u8>,
     pub host: Vec<u8>,
     pub captures: Captures,
-    pub slots: Vec<Slot>,
+    pub slots: Slots,
 }
 
 /// A larger head's memory is not kept.
@@ -173,7 +176,7 @@ pub struct Request {
     /// A rewrite changed the path and `break` kept the location: the path need not be one of the location's.
     pub rewritten_in_place: bool,
     pub captures: RefCell<Captures>,
-    pub slots: RefCell<Vec<Slot>>,
+    pub slots: Slots,
     pub body: RequestBody,
     /// How much of the body is still to be taken off the connection.
     pub incoming: Incoming,
@@ -255,7 +258,7 @@ impl Request {
             uri_follows_alias: false,
             rewritten_in_place: false,
             captures: RefCell::new(buffers.captures),
-            slots: RefCell::new(buffers.slots),
+            slots: buffers.slots,
             body: RequestBody::Unread,
             incoming: Incoming::Done,
             content_length: None,
@@ -287,32 +290,46 @@ impl Request {
     }
 
     /// The request's memory, emptied, for another request.
-    pub fn take_buffers(&mut self) -> Buffers {
-        let mut buffers = Buffers {
-            buffer: std::mem::take(&mut self.buffer),
-            head: std::mem::take(&mut self.head),
-            uri: std::mem::take(&mut self.uri),
-            args: std::mem::take(&mut self.args),
-            host: std::mem::take(&mut self.host),
-            captures: self.captures.take(),
-            slots: self.slots.take(),
-        };
-        if buffers.buffer.capacity() > BUFFER_KEEP_MAX {
-            buffers.buffer = Vec::new();
+    #[must_use]
+    pub fn into_buffers(self) -> Buffers {
+        let Request {
+            mut buffer,
+            head: Head { mut fields, .. },
+            mut uri,
+            mut args,
+            mut host,
+            captures,
+            mut slots,
+            ..
+        } = self;
+        if buffer.capacity() > BUFFER_KEEP_MAX {
+            buffer = Vec::new();
         }
-        buffers.buffer.clear();
-        buffers.head = Head {
-            fields: std::mem::take(&mut buffers.head.fields),
-            ..Head::default()
-        };
-        buffers.head.fields.clear();
-        buffers.uri.clear();
-        buffers.args.clear();
-        buffers.host.clear();
-        buffers.captures.subject.clear();
-        buffers.captures.positions.clear();
-        buffers.slots.clear();
-        buffers
+        buffer.clear();
+        fields.clear();
+        uri.clear();
+        args.clear();
+        host.clear();
+        let mut captures = captures.into_inner();
+        captures.subject.clear();
+        captures.positions.clear();
+        // Another request may still look at them.
+        match Rc::get_mut(&mut slots) {
+            Some(slots) => slots.get_mut().clear(),
+            None => slots = Slots::default(),
+        }
+        Buffers {
+            buffer,
+            head: Head {
+                fields,
+                ..Head::default()
+            },
+            uri,
+            args,
+            host,
+            captures,
+            slots,
+        }
     }
 
     /// The client's address, as the connection or a trusted proxy has it.

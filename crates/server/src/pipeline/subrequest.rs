@@ -31,7 +31,7 @@ pub fn new(parent: &Request, path: &[u8], args: &[u8]) -> Option<Box<Request>> {
         uri: path.to_vec(),
         args: args.to_vec(),
         host: parent.host.clone(),
-        slots: parent.slots.borrow().clone(),
+        slots: Rc::clone(&parent.slots),
         ..Buffers::default()
     };
     let (generation, connection) = (Rc::clone(&parent.generation), Rc::clone(&parent.connection));
