@@ -21,6 +21,7 @@ pub const TABLES: &[&[Row<Set>]] = &[
     request_body::DIRECTIVES,
     connection::keepalive::DIRECTIVES,
     connection::transmission::DIRECTIVES,
+    connection::http2::directive::DIRECTIVES,
     routing::directive::DIRECTIVES,
     variables::map::directive::DIRECTIVES,
     variables::geo::directive::DIRECTIVES,

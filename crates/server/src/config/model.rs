@@ -36,6 +36,7 @@ macro_rules! features {
 features! { RawLocation, LocationSettings,
     keepalive: connection::keepalive,
     transmission: connection::transmission,
+    http2: connection::http2::directive::location,
     request_body: request_body,
     limit_rate: limit::rate,
     limit_requests: limit::requests,
@@ -82,6 +83,7 @@ features! { RawLocation, LocationSettings,
 
 features! { RawServer, ServerSettings,
     request_head: connection::request_head,
+    http2: connection::http2::directive,
 }
 
 /// How a location is matched.
