@@ -246,9 +246,11 @@ fn plan(config: &Config, _: &Paths) -> Result<Plan, String> {
         .map(|listener| ListenSpec {
             address: listener.listen.address.clone(),
             options: listener.listen.options.clone(),
+            optional: false,
         })
         .collect();
     for pool in config.http.pools.iter() {
+        plan.listen.extend(children::listen_spec(&pool.settings)?);
         let spec = children::spec(&pool.settings, plan.user.as_ref())?;
         plan.children.push(spec);
     }
