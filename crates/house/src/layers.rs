@@ -38,6 +38,7 @@ const LAYERS: &[&[&str]] = &[
         "upstream",
         "cache",
         "filter",
+        "image",
         "precompress",
         "pool",
     ],
@@ -61,6 +62,8 @@ const WITHIN_A_ROW: &[(&str, &str)] = &[
     ("upstream", "limit"),
     ("upstream", "rewrite"),
     ("encoding", "routing"),
+    // Preconditions are looked at before a picture is made, and a changed body is no longer what its fields say.
+    ("image", "filter"),
     ("routing", "variables"),
     ("http", "net"),
     ("net", "http"),

@@ -20,6 +20,7 @@ pub mod variables; // values with variables in them
 pub mod access;
 pub mod content; // 4: what answers
 pub mod filter;
+pub mod image; // pictures in other sizes and forms
 pub mod limit;
 pub mod log; // 7: logs
 pub mod pool; // workers of FastCGI: PHP

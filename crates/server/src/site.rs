@@ -3,6 +3,7 @@
 mod children;
 
 use crate::config::{self, Config, InForce, Paths};
+use crate::image;
 use crate::log;
 use crate::pool;
 use crate::precompress;
@@ -63,6 +64,7 @@ impl Program for Site {
         install_logs(&config, spawn.resources);
         let in_force = Arc::new(InForce::new(spawn.notifier.clone()));
         precompress::watch::start(&config);
+        image::start(&config);
         let mut keeper = None;
         let none = pool::Pools::default();
         let plan = spawn.plan;
@@ -238,6 +240,7 @@ fn plan(config: &Config, _: &Paths) -> Result<Plan, String> {
     plan.error_logs = config.error_log.logs().iter().map(error_log).collect();
     plan.log_files = config.logs.paths();
     plan.directories = precompress::directories(config);
+    plan.directories.extend(image::directories(config));
     plan.listen = config
         .http
         .listens
@@ -246,11 +249,9 @@ fn plan(config: &Config, _: &Paths) -> Result<Plan, String> {
         .map(|listener| ListenSpec {
             address: listener.listen.address.clone(),
             options: listener.listen.options.clone(),
-            optional: false,
         })
         .collect();
     for pool in config.http.pools.iter() {
-        plan.listen.extend(children::listen_spec(&pool.settings)?);
         let spec = children::spec(&pool.settings, plan.user.as_ref())?;
         plan.children.push(spec);
     }

@@ -50,10 +50,23 @@ impl Case {
     }
 
     /// Why the case is not run on this server: the first line of its `skip.nginx` or `skip.gannet`.
+    ///
+    /// On nginx also a module that its configuration loads and that is not installed.
     pub fn skip_reason(&self, kind: Kind) -> Option<String> {
-        let text =
-            std::fs::read_to_string(self.folder.join(format!("skip.{}", kind.as_str()))).ok()?;
-        Some(text.lines().next().unwrap_or("no reason given").to_string())
+        let read = |name: &str| std::fs::read_to_string(self.folder.join(name)).ok();
+        if let Some(text) = read(&format!("skip.{}", kind.as_str())) {
+            return Some(text.lines().next().unwrap_or("no reason given").to_string());
+        }
+        if kind != Kind::Nginx {
+            return None;
+        }
+        let text = read("nginx.conf").or_else(|| read("configs"))?;
+        let mut modules = text.lines().filter_map(|line| {
+            let path = line.trim().strip_prefix("load_module ")?;
+            path.strip_suffix(';').map(str::trim)
+        });
+        let missing = modules.find(|path| path.starts_with('/') && !Path::new(path).exists())?;
+        Some(format!("{missing} is not installed"))
     }
 
     /// Whether Gannet says of the case's configuration that something in it does not work yet: the only reason to skip

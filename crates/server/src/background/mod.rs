@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 pub const QUEUE_MAX: usize = 4096;
 /// Threads at most; a quarter of the processors do this work, at least one.
 pub const THREADS_MAX: usize = 8;
+/// Threads that make pictures, at most: one for each processor.
+pub const PICTURE_THREADS_MAX: usize = 64;
 /// The nice value of the threads: all else comes first.
 const NICE: i32 = 19;
 
@@ -61,6 +63,19 @@ static POOL: LazyLock<Pool> = LazyLock::new(|| Pool {
     wake: Condvar::new(),
     threads_max: (sys::machine::cpu_count() / 4).clamp(1, THREADS_MAX),
 });
+
+/// Pictures are waited for by clients, so all processors work on them; all else still comes first.
+static PICTURES: LazyLock<Pool> = LazyLock::new(|| Pool {
+    queue: Mutex::default(),
+    wake: Condvar::new(),
+    threads_max: sys::machine::cpu_count().clamp(1, PICTURE_THREADS_MAX),
+});
+
+/// The pool for pictures.
+#[must_use]
+pub fn pictures() -> &'static Pool {
+    &PICTURES
+}
 
 /// The process's pool.
 #[must_use]

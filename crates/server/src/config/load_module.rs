@@ -22,6 +22,7 @@ const PACKAGED: &[&str] = &[
     "ngx_http_js_module",
     "ngx_http_lua_module",
     "ngx_http_perl_module",
+    "ngx_http_small_light_module",
     "ngx_http_subs_filter_module",
     "ngx_http_uploadprogress_module",
     "ngx_http_upstream_fair_module",

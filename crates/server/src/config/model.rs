@@ -7,8 +7,8 @@ use crate::content::Content;
 use crate::routing::{hosts, locations};
 use crate::variables::registry::Variables;
 use crate::{
-    access, connection, content, filter, limit, log, pipeline, precompress, request_body, rewrite,
-    upstream,
+    access, connection, content, filter, image, limit, log, pipeline, precompress, request_body,
+    rewrite, upstream,
 };
 use bytes::Bytes;
 
@@ -36,7 +36,6 @@ macro_rules! features {
 features! { RawLocation, LocationSettings,
     keepalive: connection::keepalive,
     transmission: connection::transmission,
-    http2: connection::http2::directive::location,
     request_body: request_body,
     limit_rate: limit::rate,
     limit_requests: limit::requests,
@@ -76,6 +75,9 @@ features! { RawLocation, LocationSettings,
     headers: filter::headers,
     addition: filter::addition,
     sub: filter::sub,
+    small_light: image::small_light,
+    image_filter: image::image_filter,
+    image: image::directive,
     charset: filter::charset,
     access_log: log::access,
     error_log: log::error,
@@ -83,7 +85,6 @@ features! { RawLocation, LocationSettings,
 
 features! { RawServer, ServerSettings,
     request_head: connection::request_head,
-    http2: connection::http2::directive,
 }
 
 /// How a location is matched.
@@ -127,6 +128,7 @@ pub struct RawHttp {
     pub charset_maps: filter::charset::Maps,
     pub charset_names: Vec<Bytes>,
     pub precompress: precompress::directive::RawHttp,
+    pub image: image::directive::RawHttp,
 }
 
 /// A location, resolved.
@@ -171,6 +173,7 @@ pub struct Http {
     pub pools: crate::pool::Pools,
     pub upstreams: upstream::target::Groups,
     pub precompress: precompress::directive::Http,
+    pub image: image::directive::Http,
 }
 
 /// One listening address with the servers behind it.

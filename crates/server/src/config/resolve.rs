@@ -16,7 +16,7 @@ use crate::routing::locations::Routes;
 use crate::upstream::settings::Family;
 use crate::upstream::target::Groups;
 use crate::variables::registry::Variables;
-use crate::{log, precompress, rewrite};
+use crate::{image, log, precompress, rewrite};
 use bytes::Bytes;
 use conf::Error;
 use std::collections::{HashMap, HashSet};
@@ -71,6 +71,7 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Failure> {
     let charset_names = std::mem::take(&mut build.http.charset_names);
     let copies = precompress::directive::built_in_directory(build.paths);
     let precompress = build.http.precompress.resolve(&copies);
+    let image = (build.http.image).resolve(&image::directive::built_in_directory(build.paths));
     let read = resolver.http(build, &error_log, &mut logs, &charset_maps);
     let (resolver, variables) = match read {
         Ok(variables) => (resolver, variables),
@@ -103,6 +104,7 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Failure> {
             pools: resolver.pools,
             upstreams: resolver.upstreams,
             precompress,
+            image,
         },
         error_log: error_log.logs,
         logs,

@@ -73,6 +73,8 @@ pub struct Response {
     pub expects_trailers: bool,
     /// Preconditions (If-Match, If-Modified-Since …) are not looked at (autoindex, return).
     pub skip_conditions: bool,
+    /// It has only the fields that it was made with: `add_header` and `expires` add none.
+    pub is_bare: bool,
     /// The response is an error page already, so that `error_page` does not apply again.
     pub is_error_page: bool,
     /// Close the connection after the response whatever the client asked.

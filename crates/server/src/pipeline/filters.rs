@@ -15,7 +15,7 @@ pub fn apply(request: &Request, response: &mut Response) -> Phase {
         sent::record(request, response, false);
     }
     take_fields(request, response);
-    if request.depth == 0 {
+    if request.depth == 0 && !response.is_bare {
         headers::apply(request, response);
     }
     gunzip::apply(request, response);

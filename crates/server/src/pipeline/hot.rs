@@ -162,6 +162,8 @@ pub fn repeat(settings: &LocationSettings, content: &Content) -> Repeat {
         && settings.auth_request.uri.is_none()
         && settings.addition.is_off()
         && settings.sub.is_off()
+        && !settings.small_light.on
+        && settings.image_filter.is_off()
         && settings.charset.is_constant()
         && settings.real_ip.is_off()
         && settings.try_files.is_off()

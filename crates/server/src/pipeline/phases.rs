@@ -8,6 +8,7 @@ use crate::config::model::LocationId;
 use crate::content::{self, try_files};
 use crate::http::interrupt::Target;
 use crate::http::{Interrupt, Phase, Request, Response};
+use crate::image;
 use crate::limit;
 use crate::log::error::{Level, write_request};
 use crate::rewrite::{self, Flow};
@@ -31,6 +32,7 @@ pub async fn respond(request: &mut Request) -> Option<Response> {
 
 /// Follows internal redirects and error pages until there is a response.
 async fn follow(request: &mut Request, mut outcome: Phase<Response>) -> Option<Response> {
+    let mut image_is_settled = false;
     loop {
         let mut response = match outcome {
             Ok(response) => error_pages::with_error_status(request, response),
@@ -38,6 +40,7 @@ async fn follow(request: &mut Request, mut outcome: Phase<Response>) -> Option<R
                 Settled::Response(response) => *response,
                 Settled::Hangup => return None,
                 Settled::Redirect(target) => {
+                    image_is_settled = false;
                     outcome = match redirect(request, target) {
                         Ok(start) => run(request, start).await,
                         Err(interrupt) => Err(interrupt),
@@ -46,7 +49,11 @@ async fn follow(request: &mut Request, mut outcome: Phase<Response>) -> Option<R
                 }
             },
         };
-        match filters::apply(request, &mut response) {
+        let filtered = match image::apply(request, &mut response, &mut image_is_settled).await {
+            Ok(()) => filters::apply(request, &mut response),
+            refused => refused,
+        };
+        match filtered {
             Ok(()) => return Some(response),
             Err(interrupt) => outcome = Err(interrupt),
         }

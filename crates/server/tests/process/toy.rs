@@ -158,7 +158,6 @@ fn listen(path: &Path, value: &str) -> ListenSpec {
     ListenSpec {
         address,
         options: ListenOptions::default(),
-        optional: false,
     }
 }
 

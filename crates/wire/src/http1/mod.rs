@@ -31,5 +31,4 @@ pub enum Version {
     Http10,
     #[default]
     Http11,
-    Http2,
 }

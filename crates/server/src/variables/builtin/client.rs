@@ -62,18 +62,7 @@ pub const FIXED: &[Fixed] = &[
         append_number(request.connection.number, out)
     }),
     ("connection_requests", |request, out| {
-        let number = match &request.stream {
-            Some(stream) => stream.number(),
-            None => request.connection.requests.get(),
-        };
-        append_number(number, out)
-    }),
-    // Empty for HTTP/1.
-    ("http2", |request, out| {
-        let name = request.stream.as_ref();
-        let name = name.map_or("", |stream| stream.name(request.connection.tls));
-        out.extend_from_slice(name.as_bytes());
-        true
+        append_number(request.connection.requests.get(), out)
     }),
     ("connection_time", |request, out| {
         let now = thread::monotonic_ms();

@@ -1,0 +1,220 @@
+//! Making pictures away from the network threads: a pool behind a short queue, and each picture made once however many ask
+//! for it at the same time.
+
+use super::kept;
+use super::recipe::{Made, Reason, Recipe};
+use crate::background::{self, Urgency};
+use crate::store::{Key, Store};
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use sys::file::Identity;
+use tokio::sync::oneshot;
+
+/// A file that changed less than this ago may change again without its times telling (the clock of file times ticks every
+/// 10 ms or faster): nothing of it is kept.
+const SETTLED: Duration = Duration::from_millis(50);
+/// How often a file is read that changes while it is read.
+const READS_MAX: u32 = 3;
+
+/// What a picture is made of.
+pub enum Source {
+    Memory(Bytes),
+    /// A file as it was when it was looked at.
+    File(File, Identity),
+}
+
+/// A picture to be made.
+pub struct Job {
+    /// What tells it from all others.
+    pub text: Vec<u8>,
+    pub source: Source,
+    pub recipe: Recipe,
+    /// Where it is kept.
+    pub store: Option<Arc<Store>>,
+    /// Pictures of one source belong together.
+    pub group: u64,
+}
+
+/// Too much waits already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Busy;
+
+/// Those who wait for pictures that are being made.
+type Flights = HashMap<Key, Vec<oneshot::Sender<Made>>>;
+
+static FLIGHTS: Mutex<Option<Flights>> = Mutex::new(None);
+/// Pictures that wait or are worked on.
+static UNDER_WAY: AtomicU64 = AtomicU64::new(0);
+/// Numbers for what must not be shared.
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+/// How many pictures wait or are worked on.
+#[must_use]
+pub fn under_way() -> u64 {
+    UNDER_WAY.load(Ordering::Relaxed)
+}
+
+/// Has a picture made, or waits for the one who has it made already. `None`: its making went wrong in a way that nobody
+/// thought of; the error log says how.
+pub async fn make(mut job: Job, queue_max: u64) -> Result<Option<Made>, Busy> {
+    if !job.source.is_settled() {
+        job.store = None;
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        job.text.extend_from_slice(b" unsettled ");
+        job.text.extend_from_slice(&number.to_le_bytes());
+    }
+    let receiver = begin(job, queue_max)?;
+    Ok(receiver.await.ok())
+}
+
+fn begin(job: Job, queue_max: u64) -> Result<oneshot::Receiver<Made>, Busy> {
+    let key = Key::of(&job.text);
+    let (sender, receiver) = oneshot::channel();
+    {
+        let mut flights = FLIGHTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let flights = flights.get_or_insert_default();
+        if let Some(waiting) = flights.get_mut(&key) {
+            waiting.push(sender);
+            return Ok(receiver);
+        }
+        if under_way() >= queue_max {
+            return Err(Busy);
+        }
+        flights.insert(key, vec![sender]);
+        UNDER_WAY.fetch_add(1, Ordering::Relaxed);
+    }
+    let flight = Flight { key, made: None };
+    // Refused jobs are dropped, and their flight with them.
+    let submitted = background::pictures().submit(Urgency::Asked, move || {
+        let mut flight = flight;
+        flight.made = Some(job.run());
+    });
+    submitted.map(|()| receiver).map_err(|_| Busy)
+}
+
+/// A picture under way: when this ends, also by a panic, those who wait are told.
+struct Flight {
+    key: Key,
+    made: Option<Made>,
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
+        let waiting = {
+            let mut flights = FLIGHTS.lock().unwrap_or_else(PoisonError::into_inner);
+            flights
+                .as_mut()
+                .and_then(|flights| flights.remove(&self.key))
+        };
+        let Some(made) = self.made.take() else { return };
+        for sender in waiting.into_iter().flatten() {
+            // Who went away needs nothing.
+            let _gone = sender.send(made.clone());
+        }
+    }
+}
+
+impl Job {
+    fn run(self) -> Made {
+        let key = Key::of(&self.text);
+        // Another one may have made it since the request looked.
+        if let Some(made) = self
+            .store
+            .as_ref()
+            .and_then(|store| kept::find_on_disk(store, key))
+        {
+            return made;
+        }
+        let (bytes, may_keep) = match self.source.read(self.recipe.limits.source_bytes) {
+            Ok(read) => read,
+            Err(Unread::TooLarge(size)) => {
+                return Made::refused(Reason::TooLarge, format!("the file has {size} bytes"));
+            }
+            Err(Unread::Failed(error)) => {
+                return Made::refused(Reason::Passing, format!("reading failed: {error}"));
+            }
+        };
+        let made = self.recipe.make(&bytes);
+        if let Some(store) = self.store.as_ref().filter(|_| may_keep) {
+            kept::keep(store, &self.text, self.group, &made);
+        }
+        made
+    }
+}
+
+/// Why a source could not be read.
+enum Unread {
+    TooLarge(u64),
+    Failed(io::Error),
+}
+
+impl Source {
+    /// Whether the next change of the source will show.
+    fn is_settled(&self) -> bool {
+        let Source::File(_, identity) = self else {
+            return true;
+        };
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let changed =
+            u64::try_from(identity.changed_ns).map_or(Duration::ZERO, Duration::from_nanos);
+        changed + SETTLED < now
+    }
+
+    /// The bytes, and whether they are those that the job's text speaks of.
+    fn read(&self, bytes_max: u64) -> Result<(Bytes, bool), Unread> {
+        let (file, looked_at) = match self {
+            Source::Memory(bytes) if bytes.len() as u64 > bytes_max => {
+                return Err(Unread::TooLarge(bytes.len() as u64));
+            }
+            Source::Memory(bytes) => return Ok((bytes.clone(), true)),
+            Source::File(file, identity) => (file, identity),
+        };
+        for _ in 0..READS_MAX {
+            let before = sys::file::status(file).map_err(Unread::Failed)?.identity;
+            if before.size > bytes_max {
+                return Err(Unread::TooLarge(before.size));
+            }
+            let bytes = read_all(file, before.size).map_err(Unread::Failed)?;
+            let after = sys::file::status(file).map_err(Unread::Failed)?.identity;
+            // A new name or a removal changes the time of change alone; the bytes are the same.
+            let same = |one: &Identity, other: &Identity| {
+                one.size == other.size && one.modified_ns == other.modified_ns
+            };
+            if same(&before, &after) && bytes.len() as u64 == after.size {
+                return Ok((bytes, same(looked_at, &after)));
+            }
+        }
+        let error = io::Error::other("the file changes again and again");
+        Err(Unread::Failed(error))
+    }
+}
+
+fn read_all(file: &File, size: u64) -> io::Result<Bytes> {
+    let mut bytes = Vec::with_capacity(usize::try_from(size).map_err(io::Error::other)?);
+    let mut at = At { file, offset: 0 };
+    // One byte more, so that a file that grew is seen.
+    (&mut at).take(size + 1).read_to_end(&mut bytes)?;
+    Ok(Bytes::from(bytes))
+}
+
+/// A reader with an offset of its own: the descriptor is shared.
+struct At<'f> {
+    file: &'f File,
+    offset: u64,
+}
+
+impl Read for At<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = sys::io::pread(self.file, buffer, self.offset)?;
+        self.offset += read as u64;
+        Ok(read)
+    }
+}
