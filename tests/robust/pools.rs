@@ -3,6 +3,9 @@
 
 use crate::site::{Site, children, descriptors, is_running, kill, wait_for};
 use crate::traffic::{Connections, Traffic};
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use testkit::client::Client;
 
@@ -299,4 +302,99 @@ fn the_files_of_php_fpm_are_read_as_they_are() {
     wait_for("the children", || {
         matches!(workers(&site).len(), 2 | 3).then_some(())
     });
+}
+
+/// Asks a pool as another web server does; the output of the script.
+fn ask_by_fastcgi(stream: &mut (impl Read + Write), script: &Path, body: &[u8]) -> Vec<u8> {
+    let mut request = Vec::new();
+    let mut params = wire::fastcgi::begin(&mut request, true);
+    let length = body.len().to_string();
+    for (name, value) in [
+        ("REQUEST_METHOD", "POST"),
+        ("SCRIPT_FILENAME", script.to_str().expect("our name")),
+        ("SCRIPT_NAME", "/script.php"),
+        ("CONTENT_LENGTH", &length),
+    ] {
+        params.pair(name.as_bytes(), value.as_bytes());
+    }
+    params.end().expect("they are short");
+    wire::fastcgi::stdin(&mut request, body);
+    request.extend_from_slice(&wire::fastcgi::STDIN_END);
+    stream.write_all(&request).expect("it listens");
+    let (mut decoder, mut output) = (wire::fastcgi::Decoder::new(), Vec::new());
+    let mut piece = vec![0; 1 << 16];
+    while let Ok(read @ 1..) = stream.read(&mut piece) {
+        let mut rest = &piece[..read];
+        loop {
+            let step = decoder.decode(rest).expect("a response");
+            match step.event {
+                wire::fastcgi::Event::More => break,
+                wire::fastcgi::Event::Stdout(range) => output.extend_from_slice(&rest[range]),
+                wire::fastcgi::Event::End { .. } => return output,
+                _ => {}
+            }
+            rest = &rest[step.consumed..];
+        }
+    }
+    output
+}
+
+#[test]
+fn other_programs_can_ask_a_pool() {
+    let pool = |path: &Path| {
+        let path = path.display();
+        format!(
+            "pm static; pm.max_children 1; listen {path}; listen.mode 0600; ping.path /script.php;"
+        )
+    };
+    let Some(site) = site("pm static; pm.max_children 1;") else {
+        return;
+    };
+    let (socket, script) = (site.file("pool.sock"), site.file("html/length.php"));
+    let text = pool(&socket).replace("ping.path /script.php;", "");
+    let former = settled(&site, 1)[0];
+    configure(&site, &text);
+    site.signal("HUP");
+    wait_for("the socket", || UnixStream::connect(&socket).ok());
+    wait_for("another child", || (!is_running(former)).then_some(()));
+    let mode = std::fs::metadata(&socket).expect("it is there").mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let child = settled(&site, 1)[0];
+    let mut kept = UnixStream::connect(&socket).expect("it listens");
+    for length in [0, 10, 3_000_000] {
+        let output = ask_by_fastcgi(&mut kept, &script, &vec![b'x'; length]);
+        let output = String::from_utf8_lossy(&output).into_owned();
+        assert!(output.ends_with(&format!("\r\n\r\n{length}")), "{output}");
+    }
+    // One that goes away within its request, and one that sends no request, cost nothing.
+    let endless = site.file("html/endless.php");
+    let mut leaving = UnixStream::connect(&socket).expect("it listens");
+    let mut request = Vec::new();
+    let mut params = wire::fastcgi::begin(&mut request, false);
+    params.pair(
+        b"SCRIPT_FILENAME",
+        endless.to_str().expect("our name").as_bytes(),
+    );
+    params.end().expect("they are short");
+    request.extend_from_slice(&wire::fastcgi::STDIN_END);
+    leaving.write_all(&request).expect("it listens");
+    leaving.read_exact(&mut [0; 100]).expect("a response");
+    drop(leaving);
+    let mut wrong = UnixStream::connect(&socket).expect("it listens");
+    wrong
+        .write_all(b"GET / HTTP/1.0\r\n\r\n")
+        .expect("it listens");
+    assert_eq!(wrong.read(&mut [0; 10]).unwrap_or(0), 0);
+    assert_eq!(site.ask("/pid.php").text(), child.to_string());
+    // A connection lives on over a reload, with the new settings.
+    configure(&site, &pool(&socket));
+    site.signal("HUP");
+    wait_for("the new settings", || {
+        let output = ask_by_fastcgi(&mut kept, &script, b"");
+        output.ends_with(b"pong").then_some(())
+    });
+    // The socket goes with the words.
+    configure(&site, "pm static; pm.max_children 1;");
+    site.signal("HUP");
+    wait_for("its end", || (!socket.exists()).then_some(()));
 }

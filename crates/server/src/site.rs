@@ -3,7 +3,6 @@
 mod children;
 
 use crate::config::{self, Config, InForce, Paths};
-use crate::filter;
 use crate::image;
 use crate::log;
 use crate::pool;
@@ -66,7 +65,6 @@ impl Program for Site {
         let in_force = Arc::new(InForce::new(spawn.notifier.clone()));
         precompress::watch::start(&config);
         image::start(&config);
-        filter::dictionary::start(&config);
         let mut keeper = None;
         let none = pool::Pools::default();
         let plan = spawn.plan;
@@ -136,8 +134,6 @@ impl Service<Arc<Config>> for Running {
                 listeners: resources.listeners.clone(),
             });
         }
-        precompress::watch::start(&config);
-        filter::dictionary::start(&config);
         std::mem::replace(&mut self.in_force, in_force).retire();
         self.config = config;
         Ok(())
@@ -253,9 +249,11 @@ fn plan(config: &Config, _: &Paths) -> Result<Plan, String> {
         .map(|listener| ListenSpec {
             address: listener.listen.address.clone(),
             options: listener.listen.options.clone(),
+            optional: false,
         })
         .collect();
     for pool in config.http.pools.iter() {
+        plan.listen.extend(children::listen_spec(&pool.settings)?);
         let spec = children::spec(&pool.settings, plan.user.as_ref())?;
         plan.children.push(spec);
     }

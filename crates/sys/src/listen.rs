@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::address::{Raw, SocketAddress};
 use crate::errno::{Errno, check};
 use crate::socket::{self, Probes, get_int, set_int};
+use crate::user::{Gid, Uid};
 
 /// nginx's backlog on Linux.
 pub const DEFAULT_BACKLOG: u32 = 511;
@@ -47,6 +48,16 @@ pub struct ListenOptions {
     /// The queue of TCP Fast Open.
     pub fast_open: Option<u32>,
     pub multipath: bool,
+    /// For a UNIX address; nginx's: whoever opened it owns it, and all may connect.
+    pub file: Option<SocketFile>,
+}
+
+/// Whose a socket's file is, and what is left of a former one at its place goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SocketFile {
+    pub mode: u32,
+    pub owner: Option<Uid>,
+    pub group: Option<Gid>,
 }
 
 impl Default for ListenOptions {
@@ -62,6 +73,7 @@ impl Default for ListenOptions {
             send_buffer: None,
             fast_open: None,
             multipath: false,
+            file: None,
         }
     }
 }
@@ -150,14 +162,41 @@ fn bind(address: &SocketAddress, options: &ListenOptions) -> Result<OwnedFd, Lis
             .map_err(failed("setsockopt(IPV6_V6ONLY)"))?;
         }
     }
+    if options.file.is_some() {
+        remove_stale(address);
+    }
     // SAFETY: the pointer and length describe a live socket address.
     check(unsafe { libc::bind(socket.as_raw_fd(), raw.pointer(), raw.length) })
         .map_err(failed("bind()"))?;
-    if let Some(path) = address.socket_file() {
+    if let (Some(path), None) = (address.socket_file(), options.file) {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))
             .map_err(failed("chmod()"))?;
     }
     Ok(socket)
+}
+
+/// The file of a socket that nobody listens at any more is in the way.
+fn remove_stale(address: &SocketAddress) {
+    let Some(path) = address.socket_file() else {
+        return;
+    };
+    let is_stale = std::os::unix::net::UnixStream::connect(path)
+        .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+    if is_stale {
+        // What stays in the way is told by bind().
+        let _in_the_way = std::fs::remove_file(path);
+    }
+}
+
+fn own(path: &std::path::Path, file: SocketFile) -> io::Result<()> {
+    let (owner, group) = (
+        file.owner.map(|owner| owner.0),
+        file.group.map(|group| group.0),
+    );
+    if owner.is_some() || group.is_some() {
+        std::os::unix::fs::chown(path, owner, group)?;
+    }
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(file.mode))
 }
 
 /// Sets the options that may change while the socket listens, and (again) its backlog: for fresh sockets, and at a reload
@@ -175,6 +214,9 @@ pub fn configure(
             source,
         }
     };
+    if let (Some(path), Some(file)) = (address.socket_file(), options.file) {
+        own(path, file).map_err(failed("chown()"))?;
+    }
     if let Some(bytes) = options.receive_buffer {
         socket::set_receive_buffer(socket, bytes).map_err(failed("setsockopt(SO_RCVBUF)"))?;
     }

@@ -1,6 +1,8 @@
 //! FastCGI 1.0 as the web server's side speaks it: requests of the responder role are written, the records of a response
 //! are read. One request at a time a connection, always with the id 1, as nginx and every known program have it.
 
+pub mod program;
+
 use std::fmt;
 use std::ops::Range;
 

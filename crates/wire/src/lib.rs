@@ -13,6 +13,8 @@ pub mod headers;
 pub mod htpasswd;
 /// HTTP/1.x heads, bodies and chunked coding.
 pub mod http1;
+/// A request of HTTP/2 in the form of one of HTTP/1.
+pub mod http2;
 /// The PROXY protocol, versions 1 and 2.
 pub mod proxy_protocol;
 /// Request targets: splitting, normalising, escaping, host names.

@@ -36,6 +36,7 @@ macro_rules! features {
 features! { RawLocation, LocationSettings,
     keepalive: connection::keepalive,
     transmission: connection::transmission,
+    http2: connection::http2::directive::location,
     request_body: request_body,
     limit_rate: limit::rate,
     limit_requests: limit::requests,
@@ -68,7 +69,6 @@ features! { RawLocation, LocationSettings,
     fastcgi: upstream::fastcgi,
     mime: crate::http::mime,
     compression: crate::encoding::permission,
-    dictionary: crate::encoding::dictionary,
     not_modified: filter::not_modified,
     gunzip: filter::gunzip,
     compress: filter::compress,
@@ -86,6 +86,7 @@ features! { RawLocation, LocationSettings,
 
 features! { RawServer, ServerSettings,
     request_head: connection::request_head,
+    http2: connection::http2::directive,
 }
 
 /// How a location is matched.

@@ -30,7 +30,6 @@ const NOT_DONE: &str = "it asks for what is so anyway.";
 
 pub const NEUTRAL: &[Neutral] = &[
     neutral("fastcgi_cache", OFF, NOT_DONE),
-    neutral("http2", OFF, NOT_DONE),
     neutral("http3", OFF, NOT_DONE),
     neutral("mirror", OFF, NOT_DONE),
     neutral("proxy_cache", OFF, NOT_DONE),

@@ -9,7 +9,7 @@ use wire::http1::Error;
 /// Drops what `bytes` hold of the body and returns how many bytes that were.
 fn drop_from(incoming: &mut Incoming, bytes: &[u8]) -> Result<usize, Error> {
     match incoming {
-        Incoming::Done => Ok(0),
+        Incoming::Done | Incoming::Stream => Ok(0),
         Incoming::Length(left) => {
             let taken = (bytes.len() as u64).min(*left);
             *left -= taken;

@@ -6,6 +6,7 @@ mod proxy_header;
 use self::head::{HeadRead, Partial};
 use super::complaints;
 use super::discard;
+use super::http2::{Begun, Http2};
 use super::keepalive::Lingering;
 use super::request_head;
 use super::writer::{self, SendError, Unsent};
@@ -22,7 +23,7 @@ use crate::pipeline::{self, hot};
 use crate::request_body;
 use std::cell::RefCell;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use wire::http1::Error as HeadError;
@@ -75,7 +76,7 @@ thread_local! {
     static SPARE: RefCell<Vec<Buffers>> = const { RefCell::new(Vec::new()) };
 }
 
-fn new_request(
+pub(super) fn new_request(
     generation: &Rc<Generation>,
     connection: &Rc<Connection>,
     started_ms: u64,
@@ -92,7 +93,7 @@ fn new_request(
 }
 
 /// Keeps a finished request's memory.
-fn recycle(request: Box<Request>) {
+pub(super) fn recycle(request: Box<Request>) {
     let buffers = request.into_buffers();
     SPARE.with(|spare| {
         let mut spare = spare.borrow_mut();
@@ -175,6 +176,7 @@ impl Http1 {
                         self.give_up(HeadRead::Refused(request, error), first)
                     }
                     HeadRead::Stale => continue,
+                    HeadRead::Http2 => return self.change_to_http2().await,
                     read => self.give_up(read, first),
                 };
                 let next = match next {
@@ -194,6 +196,19 @@ impl Http1 {
                 }
             }
         }
+    }
+
+    /// The client has said that it speaks HTTP/2.
+    fn change_to_http2(self) -> Pin<Box<impl Future<Output = ()>>> {
+        let begun = Begun {
+            info: self.info,
+            shared: self.shared,
+            place: self.place,
+            counted: self.counted,
+            generation: self.generation,
+            listener: self.listener,
+        };
+        Box::pin(Http2::new(begun).serve())
     }
 
     /// No head was read: what the log says of it, and what the client still gets.
@@ -223,7 +238,9 @@ impl Http1 {
                 let status = complaints::refused(&request, error);
                 Err(Later::RefuseHead(request, status))
             }
-            HeadRead::Closed | HeadRead::Stale | HeadRead::Request(_) => Ok(Next::Close),
+            HeadRead::Closed | HeadRead::Stale | HeadRead::Http2 | HeadRead::Request(_) => {
+                Ok(Next::Close)
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 mod complaints;
 mod discard;
 pub mod http1;
+pub mod http2;
 pub mod keepalive;
 pub mod request_head;
 pub mod transmission;

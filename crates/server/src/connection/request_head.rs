@@ -230,6 +230,8 @@ fn wants_keep_alive(request: &Request) -> bool {
     }
     match request.version {
         Version::Http11 => !close,
+        // As in nginx, where the connection is not the request's to keep.
+        Version::Http2 => false,
         Version::Http10 => keep && !close,
         _ => false,
     }

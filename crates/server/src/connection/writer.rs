@@ -2,7 +2,7 @@
 
 mod file;
 mod head;
-mod pace;
+pub mod pace;
 
 use self::file::{MAX_SENDFILE, readable_at_once, send_file};
 use self::head::{Framing, framing, in_one_chunk, last_chunk, write_head};

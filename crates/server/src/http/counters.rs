@@ -138,6 +138,11 @@ pub fn count_copy(coding: usize) {
     });
 }
 
+/// Counts a request that came while its connection was answering another.
+pub fn count_request() {
+    with_own(|own| add(&own.requests, 1));
+}
+
 /// What an open connection does now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {

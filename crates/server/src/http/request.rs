@@ -1,5 +1,6 @@
 //! A request on its way through the phases: what was received, where it stands now, and what was sent.
 
+use super::client_stream::ClientStream;
 use super::temp_file::TempFile;
 use super::trace::Trace;
 use crate::config::Generation;
@@ -9,6 +10,7 @@ use crate::variables::registry::{Kind, VariableId};
 use bytes::Bytes;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use sys::address::SocketAddress;
 use wire::headers::HeaderList;
 use wire::http1::chunked::Decoder;
@@ -50,6 +52,23 @@ impl Connection {
     }
 }
 
+/// Whether a client still waits for the answer to its request.
+#[derive(Clone)]
+pub struct Client {
+    connection: Rc<Connection>,
+    stream: Option<Rc<dyn ClientStream>>,
+}
+
+impl Client {
+    /// Ready when the client has ended its side, or has given up this request.
+    pub fn poll_ended(&self, context: &mut Context<'_>) -> Poll<()> {
+        match &self.stream {
+            Some(stream) => stream.poll_reset(context),
+            None => self.connection.stream.poll_ended(context),
+        }
+    }
+}
+
 /// A request body as far as it was read.
 #[derive(Debug, Default)]
 pub enum RequestBody {
@@ -68,6 +87,8 @@ pub enum Incoming {
     /// So many bytes.
     Length(u64),
     Chunked(Box<Decoder>),
+    /// What the request's stream brings.
+    Stream,
 }
 
 /// What the log and `$sent_http_…` need of the response; filled when its head is written.
@@ -145,6 +166,8 @@ pub struct Proxied {
 pub struct Request {
     pub generation: Rc<Generation>,
     pub connection: Rc<Connection>,
+    /// Where the connection carries several requests at a time.
+    pub stream: Option<Rc<dyn ClientStream>>,
     /// The client's address where a trusted proxy told it; `remote` says which one counts.
     pub real_remote: Option<SocketAddress>,
     /// The bytes of the head; `head` points into them.
@@ -240,6 +263,7 @@ impl Request {
         Request {
             generation,
             connection,
+            stream: None,
             real_remote: None,
             buffer: buffers.buffer,
             head: buffers.head,
@@ -329,6 +353,23 @@ impl Request {
             host,
             captures,
             slots,
+        }
+    }
+
+    /// The client, for whoever goes on to answer it without the request.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        Client {
+            connection: Rc::clone(&self.connection),
+            stream: self.stream.clone(),
+        }
+    }
+
+    /// Ready when the client has ended its side, or has given up this request.
+    pub fn poll_client_ended(&self, context: &mut Context<'_>) -> Poll<()> {
+        match &self.stream {
+            Some(stream) => stream.poll_reset(context),
+            None => self.connection.stream.poll_ended(context),
         }
     }
 

@@ -8,10 +8,12 @@ use crate::http::thread;
 use crate::log;
 use crate::log::error::Level;
 use crate::net::stream::{self, Stream};
+use crate::pool::Pool;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use sys::address::SocketAddress;
@@ -315,6 +317,15 @@ fn spawn(stream: Stream, remote: SocketAddress, shared: &Rc<Shared>) {
         );
         return;
     }
+    if let Some(pool) = shared
+        .generation()
+        .config
+        .http
+        .pools
+        .listening_at(&shared.address)
+    {
+        return serve_guest(Arc::clone(pool), stream, remote, shared);
+    }
     let info = Connection {
         number: CONNECTIONS.fetch_add(1, Ordering::Relaxed),
         remote,
@@ -332,4 +343,17 @@ fn spawn(stream: Stream, remote: SocketAddress, shared: &Rc<Shared>) {
         return;
     };
     tokio::task::spawn_local(connection.serve());
+}
+
+/// A web server that asks a pool of PHP workers by itself.
+fn serve_guest(pool: Arc<Pool>, stream: Stream, remote: SocketAddress, shared: &Rc<Shared>) {
+    let place = Place::take(&shared.thread);
+    let shared = Rc::clone(shared);
+    tokio::task::spawn_local(async move {
+        let rests = |context: &Context<'_>| {
+            place.leave_waker(context);
+            shared.is_shutting_down() || place.is_asked()
+        };
+        pool.serve_guest(stream, remote, rests).await;
+    });
 }

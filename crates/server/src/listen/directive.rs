@@ -29,6 +29,12 @@ fn listen(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     let text = word.as_str().ok_or_else(|| wrong("invalid host"))?;
     let Written { addresses, inet } = address::parse(text).map_err(wrong)?;
     let options = options::parse(&directive.args[1..], inet)?;
+    if options.http2 {
+        build.warn(
+            directive,
+            "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead",
+        );
+    }
     for word in &directive.args[1..] {
         if word.starts_with(b"accept_filter=") {
             // nginx calls it an emergency, and goes on.

@@ -17,6 +17,8 @@ pub struct Listen {
     pub bind: bool,
     /// Every connection begins with what a proxy says of its client; said once it holds for the address.
     pub proxy_protocol: bool,
+    /// Clients may speak HTTP/2 here, whatever the servers say.
+    pub http2: bool,
     pub options: ListenOptions,
 }
 
@@ -29,6 +31,7 @@ impl Listen {
             default_server: false,
             bind: false,
             proxy_protocol: false,
+            http2: false,
             options: ListenOptions::default(),
         }
     }
@@ -43,7 +46,8 @@ pub fn parse(words: &[Word], inet: bool) -> Result<Listen, Complaint> {
         match text {
             "default_server" | "default" => listen.default_server = true,
             "proxy_protocol" => listen.proxy_protocol = true,
-            "ssl" | "http2" | "quic" => {
+            "http2" => listen.http2 = true,
+            "ssl" | "quic" => {
                 return Err(format!(
                     "\"{text}\" parameter of the \"listen\" directive is not supported by gannet yet"
                 )
@@ -164,6 +168,7 @@ impl Addresses {
         }
         known.default_server |= listen.default_server;
         known.proxy_protocol |= listen.proxy_protocol;
+        known.http2 |= listen.http2;
         if listen.bind {
             known.bind = true;
             known.options = listen.options;

@@ -1,7 +1,7 @@
 //! `php_pool NAME { … }` and `php_pool_include FILES`: pools as they are written, by name.
 
 use super::ini::{self, Line};
-use super::settings::{Pm, Reading, Settings};
+use super::settings::{Listen, Pm, Reading, Settings};
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HTTP, Outcome, Set, block, row};
 use crate::config::setting::Complaint;
@@ -71,7 +71,7 @@ fn php_pool(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     let settings = reading
         .finish(Some(Pm::Auto))
         .map_err(|why| format!("[pool {name}] {why}"))?;
-    add(build, directive, settings)
+    add(build, settings)
 }
 
 /// One line of a block.
@@ -113,16 +113,19 @@ fn check_name(build: &Build<'_>, name: &str) -> Outcome {
     }
 }
 
-fn add(build: &mut Build<'_>, directive: &Directive, settings: Settings) -> Outcome {
+fn add(build: &mut Build<'_>, settings: Settings) -> Outcome {
     check_process(&settings)?;
-    if let Some(listen) = &settings.listen {
+    let known = |listen: &Listen| {
+        let others = build.pools.pools.iter();
+        let mut others = others.filter_map(|other| other.settings.listen.as_ref());
+        others.any(|other| other.place == listen.place)
+    };
+    if let Some(listen) = settings.listen.as_ref().filter(|listen| known(listen)) {
         let (name, address) = (&settings.name, &listen.address);
-        build.warn(
-            directive,
-            format!(
-                "[pool {name}] \"listen\" is not served by gannet yet: only its own requests reach the pool, not \"{address}\""
-            ),
+        let text = format!(
+            "[pool {name}] unable to set listen address as it's already used in another pool '{address}'"
         );
+        return Err(text.into());
     }
     let mut log = |path: &Option<String>| {
         let path = build.paths.in_prefix(path.as_deref()?);
@@ -181,7 +184,7 @@ fn php_pool_include(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     let pattern = build.conf_path(pattern);
     let mut reading = None;
     include(build, directive, &pattern, &mut reading)?;
-    close(build, directive, reading)
+    close(build, reading)
 }
 
 /// A section that has begun.
@@ -242,7 +245,7 @@ fn read_line(
     match line {
         Line::Section(name) => {
             let former = reading.take();
-            close(build, directive, former)?;
+            close(build, former)?;
             if name != "global" {
                 check_name(build, &name)?;
                 let mut begun = Reading::new(&name);
@@ -264,7 +267,7 @@ fn read_line(
     }
 }
 
-fn close(build: &mut Build<'_>, directive: &Directive, reading: Open) -> Outcome {
+fn close(build: &mut Build<'_>, reading: Open) -> Outcome {
     match reading {
         None => Ok(()),
         Some(reading) => {
@@ -272,7 +275,7 @@ fn close(build: &mut Build<'_>, directive: &Directive, reading: Open) -> Outcome
             let settings = reading
                 .finish(None)
                 .map_err(|why| Complaint::bare(format!("[pool {name}] {why}")))?;
-            add(build, directive, settings)
+            add(build, settings)
         }
     }
 }

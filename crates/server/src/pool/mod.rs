@@ -9,6 +9,7 @@ mod values;
 // A request's way:
 mod answers; // what needs no child
 mod facts; // what is kept of a request
+mod guest; // requests of other programs
 mod lease; // a child for a request, or a place in the queue
 mod state; // children, queue and counts under one lock
 // Looked after:
@@ -36,6 +37,7 @@ use state::State;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
+use sys::address::SocketAddress;
 use way::Message;
 
 /// The number of a pool within its configuration.
@@ -95,6 +97,16 @@ impl Pools {
     #[must_use]
     pub fn get(&self, id: PoolId) -> Option<&Arc<Pool>> {
         self.list.get(id.0)?.pool.get()
+    }
+
+    /// The pool that other programs find at an address.
+    #[must_use]
+    pub fn listening_at(&self, address: &SocketAddress) -> Option<&Arc<Pool>> {
+        let here = |entry: &&Entry| {
+            let listen = entry.defined.settings.listen.as_ref();
+            listen.is_some_and(|listen| listen.place.as_ref() == Some(address))
+        };
+        self.list.iter().find(here)?.pool.get()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Defined> {

@@ -2,7 +2,9 @@
 //! word is one line of a table; errors are php-fpm's.
 
 use super::values;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use sys::address::SocketAddress;
 
 /// How a pool decides how many children it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,12 +101,14 @@ pub struct Process {
 pub struct Listen {
     /// `host:port`, a port, or a path.
     pub address: String,
+    /// The same for the system; known once the pool is read as a whole.
+    pub place: Option<SocketAddress>,
     pub backlog: i32,
     pub owner: Option<String>,
     pub group: Option<String>,
     pub mode: Option<u32>,
     /// `listen.allowed_clients`; empty: any.
-    pub allowed: Vec<std::net::IpAddr>,
+    pub allowed: Vec<IpAddr>,
 }
 
 /// Waiting requests unless `queue_max` says otherwise: php-fpm's backlog.
@@ -175,6 +179,7 @@ impl Reading {
             extensions: None,
             listen: Listen {
                 address: String::new(),
+                place: None,
                 backlog: 511,
                 owner: None,
                 group: None,
@@ -422,6 +427,7 @@ impl Reading {
         }
         super::access_log::check(&settings.access_format)?;
         if !self.listen.address.is_empty() {
+            self.listen.place = Some(place_of(&self.listen.address)?);
             settings.listen = Some(self.listen);
         }
         Ok(self.settings)
@@ -430,6 +436,24 @@ impl Reading {
 
 /// The most children of `pm auto` unless `pm.max_children` says otherwise; memory usually ends its growth before.
 const AUTO_MAX: usize = 256;
+
+/// An address as php-fpm reads it: a path, a port (of all addresses), or a host and a port.
+fn place_of(address: &str) -> Result<SocketAddress, String> {
+    if address.starts_with('/') {
+        return Ok(SocketAddress::Unix(PathBuf::from(address)));
+    }
+    if let Ok(port) = address.parse::<u16>() {
+        let all = IpAddr::from(std::net::Ipv6Addr::UNSPECIFIED);
+        return Ok(SocketAddress::Ip((all, port).into()));
+    }
+    let mut found = match address.to_socket_addrs() {
+        Ok(found) => found,
+        Err(error) => return Err(format!("invalid address '{address}': {error}")),
+    };
+    let first = found.next().filter(|address| address.port() != 0);
+    let first = first.ok_or_else(|| format!("invalid port value in '{address}'"))?;
+    Ok(SocketAddress::Ip(first))
+}
 
 fn assign<T>(place: &mut T, value: T) -> Result<(), &'static str> {
     *place = value;

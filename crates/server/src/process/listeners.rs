@@ -22,6 +22,8 @@ pub const INHERITED_SOCKETS: &str = "NGINX";
 pub struct ListenSpec {
     pub address: SocketAddress,
     pub options: ListenOptions,
+    /// The server does without it if it cannot be opened.
+    pub optional: bool,
 }
 
 impl ListenSpec {
@@ -39,7 +41,7 @@ impl ListenSpec {
     }
 }
 
-/// An address with its open sockets.
+/// An address with its open sockets; an optional one may have none.
 #[derive(Debug)]
 pub struct Listener {
     pub spec: ListenSpec,
@@ -79,6 +81,10 @@ impl Listener {
         let Some(path) = self.spec.address.socket_file() else {
             return;
         };
+        // One that could not be opened is another's.
+        if self.sockets.is_empty() {
+            return;
+        }
         if let Err(error) = std::fs::remove_file(path) {
             let reason = sys::errno::Errno(&error);
             journal.emergency(format_args!(
@@ -114,6 +120,10 @@ pub fn open(
         {
             match open_one(spec, threads, current) {
                 Ok(listener) => *place = Some(listener),
+                Err(error) if spec.optional => {
+                    journal.write(Level::Warning, format_args!("{error}, ignored"));
+                    *place = Some(Arc::new(Listener::received(spec.clone(), Vec::new())));
+                }
                 Err(error) => {
                     journal.emergency(&error);
                     if !is_in_use(&error) {
@@ -135,7 +145,7 @@ pub fn open(
 
 /// For `-t`: whether the addresses can be bound. One in use is fine: it is this server, as a rule.
 pub fn probe(specs: &[ListenSpec], journal: &Journal) -> Result<(), NotOpened> {
-    for spec in specs {
+    for spec in specs.iter().filter(|spec| !spec.optional) {
         match listen::listen(&spec.address, &spec.options) {
             Ok(socket) => Listener::received(spec.clone(), vec![socket]).remove_file(journal),
             Err(error) if is_in_use(&error) => {}
@@ -178,7 +188,9 @@ fn open_one(
     };
     let wanted = spec.sockets_for(threads);
     let mut sockets = Vec::with_capacity(wanted);
-    if let Some(existing) = current.iter().find(|listener| listener.is_same_place(spec)) {
+    let is_open =
+        |listener: &&Arc<Listener>| listener.is_same_place(spec) && !listener.sockets.is_empty();
+    if let Some(existing) = current.iter().find(is_open) {
         if existing.spec == *spec && existing.sockets.len() >= wanted {
             return Ok(existing.clone());
         }
@@ -255,6 +267,7 @@ pub fn inherited(journal: &Journal) -> Vec<Arc<Listener>> {
                         kind,
                         ..ListenOptions::default()
                     },
+                    optional: false,
                 },
             ))
         });
@@ -302,6 +315,7 @@ mod tests {
         ListenSpec {
             address: SocketAddress::Ip("127.0.0.1:0".parse().unwrap()),
             options: ListenOptions::default(),
+            optional: false,
         }
     }
 

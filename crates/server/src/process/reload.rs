@@ -153,9 +153,10 @@ impl<P: Program> Master<'_, P> {
             .listeners
             .iter()
             .map(|listener| {
-                let kept = current
-                    .iter()
-                    .any(|other| other.is_same_place(&listener.spec));
+                let kept = current.iter().any(|other| {
+                    let as_open = other.sockets().is_empty() == listener.sockets().is_empty();
+                    as_open && other.is_same_place(&listener.spec)
+                });
                 (!kept).then(|| listener.sockets().iter().map(AsFd::as_fd).collect())
             })
             .collect();

@@ -112,7 +112,8 @@ pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// Whether the client waits for `100 Continue` before it sends its body.
 #[must_use]
 pub fn expects_continue(request: &Request) -> bool {
-    request.version >= Version::Http11
+    // As nginx, which says nothing of the kind in HTTP/2.
+    request.version == Version::Http11
         && request
             .field(Known::Expect)
             .is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"))

@@ -1,6 +1,7 @@
 //! Reading a request's body off its connection: whole, into memory or a temporary file, or piece by piece.
 
 use super::{CONTINUE, InFile, expects_continue};
+use crate::http::client_stream::Gone;
 use crate::http::request::{Connection, Incoming, RequestBody};
 use crate::http::temp_file::TempFile;
 use crate::http::{Interrupt, Phase, Request};
@@ -58,6 +59,9 @@ impl Reader {
         if matches!(request.incoming, Incoming::Done) {
             return Poll::Ready(Ok(false));
         }
+        if matches!(request.incoming, Incoming::Stream) {
+            return self.poll_stream(request, context, out);
+        }
         let connection = Rc::clone(&request.connection);
         if !connection.pending.borrow().is_empty() {
             let pending = connection.pending.take();
@@ -87,17 +91,71 @@ impl Reader {
                 );
                 Poll::Ready(Err(gone(request)))
             }
-            Poll::Pending => {
-                if !std::mem::replace(&mut self.waiting, true) {
-                    self.timer.set(self.timeout_ms);
-                }
-                self.timer.poll_expired(context).map(|()| {
-                    request.keep_alive = false;
-                    request.incoming = Incoming::Done;
-                    Err(Interrupt::Status(408))
-                })
-            }
+            Poll::Pending => self.wait(request, context),
         }
+    }
+
+    /// Nothing has come: it may take `client_body_timeout`.
+    fn wait(&mut self, request: &mut Request, context: &mut Context<'_>) -> Poll<Phase<bool>> {
+        if !std::mem::replace(&mut self.waiting, true) {
+            self.timer.set(self.timeout_ms);
+        }
+        self.timer.poll_expired(context).map(|()| {
+            request.keep_alive = false;
+            request.incoming = Incoming::Done;
+            Err(Interrupt::Status(408))
+        })
+    }
+
+    /// The next piece of a body that the request's stream brings.
+    fn poll_stream(
+        &mut self,
+        request: &mut Request,
+        context: &mut Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll<Phase<bool>> {
+        let polled = match &request.stream {
+            Some(stream) => stream.poll_data(context),
+            None => Poll::Ready(None),
+        };
+        let bytes = match polled {
+            Poll::Pending => return self.wait(request, context),
+            Poll::Ready(None) => {
+                request.incoming = Incoming::Done;
+                return Poll::Ready(Ok(false));
+            }
+            Poll::Ready(Some(Err(Gone::WrongLength))) => {
+                let message =
+                    format_args!("client sent a body of another length than it announced");
+                write_request(request, Level::Info, message);
+                request.incoming = Incoming::Done;
+                return Poll::Ready(Err(Interrupt::Status(400)));
+            }
+            Poll::Ready(Some(Err(Gone::Closed))) => {
+                let message = format_args!("client prematurely closed stream");
+                write_request(request, Level::Info, message);
+                return Poll::Ready(Err(gone(request)));
+            }
+            Poll::Ready(Some(Ok(bytes))) => bytes,
+        };
+        self.waiting = false;
+        let came = bytes.len() as u64;
+        request.received.set(request.received.get() + came);
+        let former = self.decoded;
+        self.decoded += came;
+        if request.chunked && self.max_size != 0 && self.decoded > self.max_size {
+            write_request(
+                request,
+                Level::Error,
+                format_args!(
+                    "client intended to send too large chunked body: {former}+{came} bytes"
+                ),
+            );
+            request.body_refused = true;
+            return Poll::Ready(Err(Interrupt::Status(413)));
+        }
+        out.extend_from_slice(&bytes);
+        Poll::Ready(Ok(true))
     }
 
     /// Takes what `bytes` hold of the body; what follows it stays with the connection.
@@ -158,7 +216,7 @@ fn decode(
     out: &mut Vec<u8>,
 ) -> Result<usize, wire::http1::Error> {
     match incoming {
-        Incoming::Done => Ok(0),
+        Incoming::Done | Incoming::Stream => Ok(0),
         Incoming::Length(left) => {
             let taken = (bytes.len() as u64).min(*left);
             *left -= taken;

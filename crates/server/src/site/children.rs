@@ -2,8 +2,10 @@
 //! and the news between the two.
 
 use crate::pool::{Event, GREETING, Nursery, Settings};
-use crate::process::{ChildEvent, ChildRequest, ChildSpec, Notifier};
+use crate::process::{ChildEvent, ChildRequest, ChildSpec, ListenSpec, Notifier};
 use std::ffi::OsString;
+use sys::address::SocketAddress;
+use sys::listen::{ListenOptions, SocketFile};
 use sys::process::{End, Pid};
 use sys::signal::Signal;
 use sys::user::{Gid, Uid, User};
@@ -53,24 +55,75 @@ pub fn spec(settings: &Settings, worker: Option<&(User, Gid)>) -> Result<ChildSp
     })
 }
 
+/// `listen`: a socket for other programs. The pool serves this server's own requests without it.
+pub fn listen_spec(settings: &Settings) -> Result<Option<ListenSpec>, String> {
+    let Some(listen) = &settings.listen else {
+        return Ok(None);
+    };
+    let pool = &settings.name;
+    let owner = match &listen.owner {
+        Some(name) => match known_user(name) {
+            Some(user) => Some(user.uid),
+            None => return Err(format!("[pool {pool}] cannot get uid for user '{name}'")),
+        },
+        None => None,
+    };
+    let group = match &listen.group {
+        Some(name) => match known_group(name) {
+            Some(group) => Some(group),
+            None => return Err(format!("[pool {pool}] cannot get gid for group '{name}'")),
+        },
+        None => None,
+    };
+    let is_root = sys::process::is_root();
+    let file = SocketFile {
+        mode: listen.mode.unwrap_or(0o660),
+        owner: owner.filter(|_| is_root),
+        group: group.filter(|_| is_root),
+    };
+    let spec = |address: SocketAddress| ListenSpec {
+        options: ListenOptions {
+            backlog: u32::try_from(listen.backlog).unwrap_or(u32::MAX),
+            ipv6_only: false,
+            file: address.is_unix().then_some(file),
+            ..ListenOptions::default()
+        },
+        address,
+        optional: true,
+    };
+    Ok(listen.place.clone().map(spec))
+}
+
+/// A number that no user has is a user, too.
+fn known_user(name: &str) -> Option<User> {
+    if let Ok(Some(user)) = sys::user::user(name) {
+        return Some(user);
+    }
+    let number = name.parse::<u32>().ok()?;
+    Some(User {
+        name: name.to_owned(),
+        uid: Uid(number),
+        gid: Gid(number),
+    })
+}
+
+fn known_group(name: &str) -> Option<Gid> {
+    match sys::user::group(name) {
+        Ok(Some(group)) => Some(group),
+        _ => name.parse::<u32>().ok().map(Gid),
+    }
+}
+
 fn find_user(settings: &Settings, name: &str) -> Result<(User, Gid), String> {
     let pool = &settings.name;
-    let number = |text: &str| text.parse::<u32>().ok();
-    let user = match (sys::user::user(name), number(name)) {
-        (Ok(Some(user)), _) => user,
-        (_, Some(uid)) => User {
-            name: name.to_owned(),
-            uid: Uid(uid),
-            gid: Gid(uid),
-        },
-        _ => return Err(format!("[pool {pool}] cannot get uid for user '{name}'")),
+    let Some(user) = known_user(name) else {
+        return Err(format!("[pool {pool}] cannot get uid for user '{name}'"));
     };
     let group = match &settings.process.group {
         None => user.gid,
-        Some(name) => match (sys::user::group(name), number(name)) {
-            (Ok(Some(group)), _) => group,
-            (_, Some(gid)) => Gid(gid),
-            _ => return Err(format!("[pool {pool}] cannot get gid for group '{name}'")),
+        Some(name) => match known_group(name) {
+            Some(group) => group,
+            None => return Err(format!("[pool {pool}] cannot get gid for group '{name}'")),
         },
     };
     Ok((user, group))

@@ -207,7 +207,7 @@ fn limits(
         memory,
         file,
         pass_trailers: settings.pass_trailers,
-        client: (!settings.ignore_client_abort).then(|| Rc::clone(&request.connection)),
+        client: (!settings.ignore_client_abort).then(|| request.client()),
         temp: settings.temp_path(family),
         read_timeout_ms: settings.read_timeout_ms,
         rate: match buffering {

@@ -3,7 +3,7 @@
 
 use super::line::Line;
 use crate::http::body::{BodyError, BodyStream, Chunk};
-use crate::http::request::Connection;
+use crate::http::request::Client;
 use crate::http::temp_file::{TempFile, TempPath};
 use crate::http::thread;
 use crate::http::trace::{Attempt, Late, Severity};
@@ -47,8 +47,8 @@ pub struct Limits {
     pub temp: TempPath,
     /// The fields behind the body are for the client, too.
     pub pass_trailers: bool,
-    /// The connection whose end is the end of this, too.
-    pub client: Option<Rc<Connection>>,
+    /// Who waits for this: its end is the end of this, too.
+    pub client: Option<Client>,
     pub read_timeout_ms: u64,
     /// Bytes per second read from the upstream; 0: no limit.
     pub rate: u64,
@@ -90,7 +90,7 @@ pub struct UpstreamBody {
     state: State,
     read_timeout_ms: u64,
     pass_trailers: bool,
-    client: Option<Rc<Connection>>,
+    client: Option<Client>,
     rate: u64,
     /// The rate allows no read now.
     paused: bool,
@@ -551,7 +551,7 @@ impl BodyStream for UpstreamBody {
                 let gone = self
                     .client
                     .as_ref()
-                    .is_some_and(|client| client.stream.poll_ended(context).is_ready());
+                    .is_some_and(|client| client.poll_ended(context).is_ready());
                 if !gone {
                     return Poll::Pending;
                 }

@@ -3,6 +3,7 @@
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HSL, Outcome, Set, row};
 use crate::http::Request;
+use crate::http::request::Connection;
 use crate::variables::Template;
 use conf::Directive;
 use conf::table::Row;
@@ -55,7 +56,7 @@ pub fn pass(request: &Request, head: &Head, buffer: &[u8]) {
     {
         return;
     }
-    let mut out = b"HTTP/1.1 103 Early Hints\r\n".to_vec();
+    let mut fields = Vec::new();
     for field in &head.fields {
         let is_of_the_hop = matches!(
             field.known,
@@ -72,23 +73,27 @@ pub fn pass(request: &Request, head: &Head, buffer: &[u8]) {
                 field.value.of(buffer),
                 b"\r\n",
             ] {
-                out.extend_from_slice(part);
+                fields.extend_from_slice(part);
             }
         }
     }
-    out.extend_from_slice(b"\r\n");
-    match request.connection.stream.try_send(&out, false) {
-        Ok(sent) if sent == out.len() => {
-            request
-                .sent
-                .bytes
-                .set(request.sent.bytes.get() + sent as u64);
+    let sent = match &request.stream {
+        Some(stream) => stream.send_interim(103, &fields),
+        None => send(&request.connection, &fields),
+    };
+    request.sent.bytes.set(request.sent.bytes.get() + sent);
+}
+
+/// Gives the bytes that went out.
+fn send(connection: &Connection, fields: &[u8]) -> u64 {
+    let out = [b"HTTP/1.1 103 Early Hints\r\n", fields, b"\r\n"].concat();
+    match connection.stream.try_send(&out, false) {
+        Ok(sent) if sent == out.len() => sent as u64,
+        Ok(_) => {
+            // A part of them would spoil the response.
+            let _gone = sys::socket::shutdown(&connection.stream, std::net::Shutdown::Both);
+            0
         }
-        // A part of them would spoil the response.
-        Ok(_) => drop(sys::socket::shutdown(
-            &request.connection.stream,
-            std::net::Shutdown::Both,
-        )),
-        Err(_) => {}
+        Err(_) => 0,
     }
 }

@@ -96,7 +96,7 @@ async fn begin(
             return Poll::Ready(Some(begun));
         }
         match !settings.ignore_client_abort {
-            true => request.connection.stream.poll_ended(context).map(|()| None),
+            true => request.poll_client_ended(context).map(|()| None),
             false => Poll::Pending,
         }
     })

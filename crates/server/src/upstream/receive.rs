@@ -95,12 +95,7 @@ impl Receiver<'_> {
                 Poll::Pending => {}
             }
             if !self.settings.ignore_client_abort
-                && self
-                    .request
-                    .connection
-                    .stream
-                    .poll_ended(context)
-                    .is_ready()
+                && self.request.poll_client_ended(context).is_ready()
             {
                 return Poll::Ready(Err(Failure::ClientGone(stage)));
             }

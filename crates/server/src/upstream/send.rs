@@ -103,7 +103,7 @@ impl Sender {
                 }
                 if !ignore_abort
                     && !matches!(self.source, Source::Client(_))
-                    && request.connection.stream.poll_ended(context).is_ready()
+                    && request.poll_client_ended(context).is_ready()
                 {
                     let gone = Failure::ClientGone(Stage::Sending);
                     return Poll::Ready(Err(NotSent::Failure(gone)));

@@ -158,6 +158,7 @@ fn listen(path: &Path, value: &str) -> ListenSpec {
     ListenSpec {
         address,
         options: ListenOptions::default(),
+        optional: false,
     }
 }
 

@@ -62,7 +62,7 @@ pub fn check<'a>(head: &Head, buf: &'a [u8]) -> Result<Option<Host<'a>>, Error> 
                 Some(uri::validate_host(field.value.of(buf)).map_err(|_| Error::InvalidHost)?);
         }
     }
-    if host_field.is_none() && head.version == Version::Http11 {
+    if host_field.is_none() && head.version >= Version::Http11 {
         return Err(Error::MissingHost);
     }
     if head.method.is_refused() {

@@ -83,7 +83,7 @@ static NAME_CLASS: [u8; 256] = {
 
 /// What became of a header line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(crate) enum Line {
     Kept,
     /// Left out, for its name.
     Dropped,
@@ -93,7 +93,7 @@ pub(super) enum Line {
 
 /// Reads one header line (its end removed) that starts at offset `base` of the caller's buffer and adds it to `fields`,
 /// unless the rules drop it. A line without a colon is a name with an empty value, as in nginx.
-pub(super) fn read_line(
+pub(crate) fn read_line(
     line: &[u8],
     base: usize,
     rules: NameRules,

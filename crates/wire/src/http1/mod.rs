@@ -31,4 +31,5 @@ pub enum Version {
     Http10,
     #[default]
     Http11,
+    Http2,
 }

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use wire::http1::Error as HeadError;
 use wire::http1::request::{Limits, Parser};
+use wire::http2::PREFACE;
 
 /// How the reading of a head ended.
 pub enum HeadRead {
@@ -25,6 +26,8 @@ pub enum HeadRead {
     TimedOut {
         partial: bool,
     },
+    /// The client speaks HTTP/2: its preface is in `pending`, with what followed it.
+    Http2,
     /// Nothing came yet, and another configuration is in force now.
     Stale,
 }
@@ -40,6 +43,8 @@ enum Progress {
     Whole(Box<Request>),
     Refused(Box<Request>, HeadError),
     More,
+    /// The preface of HTTP/2.
+    Http2,
 }
 
 thread_local! {
@@ -55,6 +60,7 @@ impl Http1 {
                 Progress::Refused(request, error) => {
                     return Poll::Ready(HeadRead::Refused(request, error));
                 }
+                Progress::Http2 => return Poll::Ready(HeadRead::Http2),
                 Progress::More => self.begin_timeout(),
             }
         }
@@ -69,6 +75,7 @@ impl Http1 {
                 }
                 // Part of a head came: from now on it must be whole within its timeout.
                 Poll::Ready(Ok(Progress::More)) if !began => self.begin_timeout(),
+                Poll::Ready(Ok(Progress::Http2)) => return Poll::Ready(HeadRead::Http2),
                 Poll::Ready(Ok(Progress::More)) => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(HeadRead::Ended(error)),
                 Poll::Pending => break,
@@ -107,6 +114,13 @@ impl Http1 {
         None
     }
 
+    /// Whether the first bytes of the connection may be those of HTTP/2.
+    fn may_be_http2(&self) -> bool {
+        let listener = &self.generation.config.http.listens[self.listener];
+        let server = self.generation.config.server(listener.hosts.default);
+        self.info.requests.get() == 0 && (listener.listen.http2 || server.settings.http2.on)
+    }
+
     fn begin_timeout(&mut self) {
         self.counted.set(Activity::Reading);
         self.timer.set(self.head_settings().timeout_ms);
@@ -143,6 +157,7 @@ impl Http1 {
         // The last piece of a head may be younger than this turn.
         let woken = std::mem::take(&mut self.waited) && self.partial.is_none();
         let limits = request_head::limits(self.head_settings());
+        let may_be_http2 = self.may_be_http2();
         let Http1 {
             info,
             partial,
@@ -154,6 +169,9 @@ impl Http1 {
                 return None;
             }
             let pending = &mut *info.pending.borrow_mut();
+            if may_be_http2 && let Some(progress) = preface(pending, bytes, partial) {
+                return Some(progress);
+            }
             let Some(begun) = partial else {
                 return Some(first_bytes(
                     generation, info, pending, partial, bytes, &limits,
@@ -178,6 +196,32 @@ impl Http1 {
             Poll::Ready(Ok(Some(progress))) => Poll::Ready(Ok(progress)),
         }
     }
+}
+
+/// Whether this is the preface of HTTP/2 or its beginning; `None` if it is neither.
+fn preface(
+    pending: &mut Vec<u8>,
+    bytes: &[u8],
+    partial: &mut Option<Box<Partial>>,
+) -> Option<Progress> {
+    let (before, length) = (pending.len(), PREFACE.len());
+    let rest = PREFACE.get(before..)?;
+    let count = rest.len().min(bytes.len());
+    if !PREFACE.starts_with(pending) || rest.get(..count)? != bytes.get(..count)? {
+        return None;
+    }
+    pending.extend_from_slice(bytes);
+    if pending.len() >= length {
+        *partial = None;
+        return Some(Progress::Http2);
+    }
+    partial.get_or_insert_with(|| {
+        Box::new(Partial {
+            parser: Parser::new(),
+            started_ms: thread::monotonic_ms(),
+        })
+    });
+    Some(Progress::More)
 }
 
 /// The first bytes of a head, which are the whole of most: they are read where they lie.

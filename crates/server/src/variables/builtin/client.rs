@@ -62,7 +62,18 @@ pub const FIXED: &[Fixed] = &[
         append_number(request.connection.number, out)
     }),
     ("connection_requests", |request, out| {
-        append_number(request.connection.requests.get(), out)
+        let number = match &request.stream {
+            Some(stream) => stream.number(),
+            None => request.connection.requests.get(),
+        };
+        append_number(number, out)
+    }),
+    // Empty for HTTP/1.
+    ("http2", |request, out| {
+        let name = request.stream.as_ref();
+        let name = name.map_or("", |stream| stream.name(request.connection.tls));
+        out.extend_from_slice(name.as_bytes());
+        true
     }),
     ("connection_time", |request, out| {
         let now = thread::monotonic_ms();

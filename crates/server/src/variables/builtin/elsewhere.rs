@@ -7,7 +7,6 @@ const NOT_FOUND: Evaluate = |_, _| false;
 const EMPTY: Evaluate = |_, _| true;
 
 pub const FIXED: &[Fixed] = &[
-    ("http2", EMPTY),
     ("http3", EMPTY),
     ("ssl_alpn_protocol", NOT_FOUND),
     ("ssl_cipher", NOT_FOUND),

@@ -1,0 +1,103 @@
+//! One stream as its request sees it: the body that comes, and whether the client still wants the answer.
+
+use super::fields;
+use crate::http::client_stream::{ClientStream, Gone};
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use std::cell::RefCell;
+use std::fmt;
+use std::task::{Context, Poll, ready};
+
+/// A frame's head.
+pub const FRAME_HEAD: u64 = 9;
+
+/// How far the answer is.
+pub enum Sending {
+    Awaiting(SendResponse<Bytes>),
+    Begun(SendStream<Bytes>),
+}
+
+/// A stream.
+pub struct Stream {
+    pub sending: RefCell<Sending>,
+    receiving: RefCell<RecvStream>,
+    number: u64,
+}
+
+impl Stream {
+    pub fn new(respond: SendResponse<Bytes>, body: RecvStream, number: u64) -> Stream {
+        Stream {
+            sending: RefCell::new(Sending::Awaiting(respond)),
+            receiving: RefCell::new(body),
+            number,
+        }
+    }
+
+    /// Ends the stream before its end.
+    pub fn reset(&self, reason: Reason) {
+        match &mut *self.sending.borrow_mut() {
+            Sending::Awaiting(respond) => respond.send_reset(reason),
+            Sending::Begun(body) => body.send_reset(reason),
+        }
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Stream({})", self.number)
+    }
+}
+
+impl ClientStream for Stream {
+    fn poll_data(&self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Gone>>> {
+        let mut receiving = self.receiving.borrow_mut();
+        Poll::Ready(match ready!(receiving.poll_data(context)) {
+            None => None,
+            Some(Ok(bytes)) => {
+                // Fails when the stream is gone, which the next call tells.
+                let _gone = receiving.flow_control().release_capacity(bytes.len());
+                Some(Ok(bytes))
+            }
+            Some(Err(error)) => Some(Err(match error.reason() {
+                Some(Reason::PROTOCOL_ERROR) if error.is_library() => Gone::WrongLength,
+                _ => Gone::Closed,
+            })),
+        })
+    }
+
+    fn poll_reset(&self, context: &mut Context<'_>) -> Poll<()> {
+        match &mut *self.sending.borrow_mut() {
+            Sending::Awaiting(respond) => respond.poll_reset(context).map(drop),
+            Sending::Begun(body) => body.poll_reset(context).map(drop),
+        }
+    }
+
+    fn send_interim(&self, status: u16, lines: &[u8]) -> u64 {
+        let Sending::Awaiting(respond) = &mut *self.sending.borrow_mut() else {
+            return 0;
+        };
+        let Ok(status) = http::StatusCode::from_u16(status) else {
+            return 0;
+        };
+        let mut head = http::Response::new(());
+        *head.status_mut() = status;
+        fields::add_lines(lines, head.headers_mut());
+        let length = fields::length(head.headers());
+        match respond.send_informational(head) {
+            Ok(()) => length,
+            Err(_) => 0,
+        }
+    }
+
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn name(&self, tls: bool) -> &'static str {
+        match tls {
+            true => "h2",
+            false => "h2c",
+        }
+    }
+}
