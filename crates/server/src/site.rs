@@ -3,6 +3,7 @@
 mod children;
 
 use crate::config::{self, Config, InForce, Paths};
+use crate::filter;
 use crate::image;
 use crate::log;
 use crate::pool;
@@ -65,6 +66,7 @@ impl Program for Site {
         let in_force = Arc::new(InForce::new(spawn.notifier.clone()));
         precompress::watch::start(&config);
         image::start(&config);
+        filter::dictionary::start(&config);
         let mut keeper = None;
         let none = pool::Pools::default();
         let plan = spawn.plan;
@@ -134,6 +136,8 @@ impl Service<Arc<Config>> for Running {
                 listeners: resources.listeners.clone(),
             });
         }
+        precompress::watch::start(&config);
+        filter::dictionary::start(&config);
         std::mem::replace(&mut self.in_force, in_force).retire();
         self.config = config;
         Ok(())

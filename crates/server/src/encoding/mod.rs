@@ -2,6 +2,8 @@
 
 pub mod auto; // levels that follow the load
 pub mod best; // copies that are made once and sent often
+mod brotli_dictionary; // brotli over a dictionary
+pub mod dictionary; // what clients have already
 pub mod gunzip; // gzip undone
 pub mod levels; // what a configured level means to a library
 pub mod negotiate; // which coding a client gets

@@ -27,6 +27,16 @@ impl Coding {
         }
     }
 
+    /// The name of the coding over a dictionary (RFC 9842), where there is one.
+    #[must_use]
+    pub const fn with_dictionary(self) -> Option<&'static str> {
+        match self {
+            Coding::Gzip => None,
+            Coding::Brotli => Some("dcb"),
+            Coding::Zstd => Some("dcz"),
+        }
+    }
+
     /// What the name of a compressed copy ends in.
     #[must_use]
     pub const fn suffix(self) -> &'static str {
@@ -143,6 +153,33 @@ pub fn ranked(accept_encoding: &[u8], offers: Offers, order: Order) -> Ranked {
     ranked
 }
 
+/// The coding that a client gets over a dictionary that it has. It must name it, and not prefer another one; a `*` does
+/// not mean it.
+#[must_use]
+pub fn with_dictionary(accept_encoding: &[u8], offers: Offers, order: Order) -> Option<Coding> {
+    let offered = || {
+        order
+            .0
+            .into_iter()
+            .filter(|&coding| offers.contains(coding))
+    };
+    let others = mention(accept_encoding, "*").unwrap_or(0);
+    let plain = offered().map(|coding| mention(accept_encoding, coding.as_str()).unwrap_or(others));
+    let none = mention(accept_encoding, "identity").unwrap_or(0);
+    let least = plain.max()?.max(none).max(1);
+    let quality = |coding: Coding| mention(accept_encoding, coding.with_dictionary()?);
+    let mut best: Option<(Quality, Coding)> = None;
+    for coding in offered() {
+        match quality(coding) {
+            Some(quality) if quality >= least && best.is_none_or(|(most, _)| quality > most) => {
+                best = Some((quality, coding));
+            }
+            _ => {}
+        }
+    }
+    best.map(|(_, coding)| coding)
+}
+
 /// The coding that a client gets, if any.
 #[must_use]
 pub fn choose(accept_encoding: &[u8], offers: Offers, order: Order) -> Option<Coding> {
@@ -223,6 +260,35 @@ mod tests {
         let two = Offers::NONE.with(Coding::Brotli).with(Coding::Zstd);
         check(two, order, &[("gzip, br, zstd", "br zstd"), ("gzip", "")]);
         check(Offers::NONE, order, &[("gzip", ""), ("*", "")]);
+    }
+
+    #[test]
+    fn a_dictionary_is_used_where_the_client_names_the_coding() {
+        let all = Offers::GZIP.with(Coding::Brotli).with(Coding::Zstd);
+        for (value, offers, expected) in [
+            ("gzip, deflate, br, zstd, dcb, dcz", all, Some(Coding::Zstd)),
+            ("gzip, br, dcb", all, Some(Coding::Brotli)),
+            ("dcz", all, Some(Coding::Zstd)),
+            ("dcz;q=0, dcb", all, Some(Coding::Brotli)),
+            ("dcz;q=0.5, dcb;q=0.7", all, Some(Coding::Brotli)),
+            ("br, dcb;q=0.5", all, None),
+            ("*", all, None),
+            ("*, dcb", all, Some(Coding::Brotli)),
+            ("*, dcb;q=0.5", all, None),
+            ("identity, dcb;q=0.5", all, None),
+            ("dcb, dcz", Offers::GZIP, None),
+            ("dcb, dcz", Offers::NONE, None),
+            (
+                "dcb, dcz",
+                Offers::NONE.with(Coding::Brotli),
+                Some(Coding::Brotli),
+            ),
+            ("", all, None),
+            ("dcz;q=0", all, None),
+        ] {
+            let found = with_dictionary(value.as_bytes(), offers, Order::default());
+            assert_eq!(found, expected, "{value}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! that is made anew each time and comes out the same is compressed once. Each thread has a table of its own; it keeps
 //! what it sees the second time, and stops looking for a while where too little comes again.
 
+use super::dictionary::Hash;
 use super::levels;
 use super::negotiate::Coding;
 use bytes::Bytes;
@@ -86,12 +87,12 @@ thread_local! {
 
 /// Looks for a body that is to be compressed.
 #[must_use]
-pub fn find(coding: Coding, level: u8, body: &[u8]) -> Seen {
+pub fn find(coding: Coding, level: u8, dictionary: Option<&Hash>, body: &[u8]) -> Seen {
     if body.len() < BODY_MIN {
         return Seen::Unseen;
     }
     TABLE.with_borrow_mut(|table| match table {
-        Some(table) => table.find(coding, level, body),
+        Some(table) => table.find(coding, level, dictionary, body),
         None => Seen::Unseen,
     })
 }
@@ -122,7 +123,7 @@ impl Table {
         })
     }
 
-    fn find(&mut self, coding: Coding, level: u8, body: &[u8]) -> Seen {
+    fn find(&mut self, coding: Coding, level: u8, dictionary: Option<&Hash>, body: &[u8]) -> Seen {
         if self.pause > 0 {
             self.pause -= 1;
             PASSED.fetch_add(1, Ordering::Relaxed);
@@ -130,7 +131,10 @@ impl Table {
         }
         let kilobytes = body.len() as u64 / 1024 + 1;
         let mut hasher = blake3::Hasher::new_keyed(&self.secret);
-        hasher.update(&[coding as u8, level]);
+        hasher.update(&[coding as u8, level, u8::from(dictionary.is_some())]);
+        if let Some(dictionary) = dictionary {
+            hasher.update(dictionary);
+        }
         hasher.update(body);
         let mut key = Key::default();
         hasher.finalize_xof().fill(&mut key);
@@ -219,7 +223,7 @@ mod tests {
     }
 
     fn see(table: &mut Table, body: &[u8], most: u64) -> bool {
-        match table.find(Coding::Gzip, 6, body) {
+        match table.find(Coding::Gzip, 6, None, body) {
             Seen::Before(bytes) => {
                 assert_eq!(bytes, body[..body.len() / 2]);
                 true
@@ -239,9 +243,9 @@ mod tests {
         assert!(!see(&mut table, &body, 1 << 20));
         assert!(!see(&mut table, &body, 1 << 20));
         assert!(see(&mut table, &body, 1 << 20));
-        let seen = table.find(Coding::Gzip, 5, &body);
+        let seen = table.find(Coding::Gzip, 5, None, &body);
         assert!(matches!(seen, Seen::New(_)), "another level");
-        let seen = table.find(Coding::Zstd, 6, &body);
+        let seen = table.find(Coding::Zstd, 6, None, &body);
         assert!(matches!(seen, Seen::New(_)), "another coding");
         assert!(!see(&mut table, &body[1..], 1 << 20));
     }
@@ -273,7 +277,7 @@ mod tests {
         let mut unseen = 0;
         for round in 0..TRIAL + PAUSE + 10 {
             body[..4].copy_from_slice(&round.to_le_bytes());
-            unseen += u32::from(table.find(Coding::Gzip, 1, &body) == Seen::Unseen);
+            unseen += u32::from(table.find(Coding::Gzip, 1, None, &body) == Seen::Unseen);
         }
         assert_eq!(unseen, PAUSE);
         for _ in 0..3 {

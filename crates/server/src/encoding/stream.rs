@@ -1,6 +1,8 @@
 //! One encoder for all codings: bytes in, compressed bytes out, flushed where they are to go out at once. A thread keeps
 //! the states of encoders that were used, since setting one up costs as much as a small body.
 
+use super::brotli_dictionary::BrotliEncoder;
+use super::dictionary::Dictionary;
 use super::levels;
 use super::negotiate::Coding;
 use brotli::CompressorWriter;
@@ -29,7 +31,7 @@ const BROTLI_BUFFER: usize = 16 * 1024;
 
 /// What an encoder is told to do with its input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operation {
+pub enum Operation {
     Continue,
     /// All that was given so far comes out.
     Flush,
@@ -40,12 +42,17 @@ enum State {
     Gzip(u8, Compress),
     // Without a value only after `finish`.
     Brotli(Option<Box<CompressorWriter<Vec<u8>>>>),
+    BrotliDictionary(BrotliEncoder),
     Zstd(CCtx<'static>),
+    /// With a dictionary, which is not kept.
+    ZstdDictionary(CCtx<'static>),
 }
 
 /// A stream being compressed.
 pub struct Encoder {
     state: Option<State>,
+    /// What stands before the stream.
+    head: Vec<u8>,
 }
 
 thread_local! {
@@ -88,9 +95,43 @@ impl Encoder {
         let state = match coding {
             Coding::Gzip => gzip(levels::gzip_stream(level)),
             Coding::Brotli => brotli(level, length),
-            Coding::Zstd => zstd(level, length)?,
+            Coding::Zstd => State::Zstd(zstd(level, length)?),
         };
-        Ok(Encoder { state: Some(state) })
+        Ok(Encoder {
+            state: Some(state),
+            head: Vec::new(),
+        })
+    }
+
+    /// An encoder over a dictionary, for brotli and zstd; brotli must be told the length.
+    pub fn with_dictionary(
+        coding: Coding,
+        level: u8,
+        length: Option<u64>,
+        dictionary: &Dictionary,
+    ) -> io::Result<Encoder> {
+        let state = match (coding, length) {
+            (Coding::Brotli, Some(length)) => {
+                let quality = level.min(levels::BROTLI_MAX);
+                State::BrotliDictionary(BrotliEncoder::new(quality, length, &dictionary.bytes)?)
+            }
+            (Coding::Zstd, _) => {
+                let mut state = zstd(level, length)?;
+                state
+                    .load_dictionary(&dictionary.bytes)
+                    .map_err(zstd_error)?;
+                State::ZstdDictionary(state)
+            }
+            (Coding::Brotli | Coding::Gzip, _) => {
+                return Err(io::Error::other("no dictionaries here"));
+            }
+        };
+        let mut head = Vec::new();
+        dictionary.write_head(coding, &mut head);
+        Ok(Encoder {
+            state: Some(state),
+            head,
+        })
     }
 
     /// Takes input; what comes out is appended.
@@ -109,10 +150,14 @@ impl Encoder {
     }
 
     fn run(&mut self, input: &[u8], operation: Operation, out: &mut Vec<u8>) -> io::Result<()> {
+        out.append(&mut self.head);
         match &mut self.state {
             Some(State::Gzip(_, state)) => deflate(state, input, operation, out),
             Some(State::Brotli(state)) => run_brotli(state, input, operation, out),
-            Some(State::Zstd(state)) => run_zstd(state, input, operation, out),
+            Some(State::BrotliDictionary(state)) => state.run(input, operation, out),
+            Some(State::Zstd(state) | State::ZstdDictionary(state)) => {
+                run_zstd(state, input, operation, out)
+            }
             None => Err(io::Error::other("the stream has ended")),
         }
     }
@@ -164,7 +209,7 @@ fn brotli(level: u8, length: Option<u64>) -> State {
     State::Brotli(Some(Box::new(writer)))
 }
 
-fn zstd(level: u8, length: Option<u64>) -> io::Result<State> {
+fn zstd(level: u8, length: Option<u64>) -> io::Result<CCtx<'static>> {
     let kept = ZSTD.with_borrow_mut(Vec::pop);
     let mut state = match kept {
         Some(state) => state,
@@ -180,7 +225,7 @@ fn zstd(level: u8, length: Option<u64>) -> io::Result<State> {
         None => state.set_parameter(CParameter::WindowLog(WINDOW_BITS)),
     }
     .map_err(zstd_error)?;
-    Ok(State::Zstd(state))
+    Ok(state)
 }
 
 fn zstd_error(code: usize) -> io::Error {

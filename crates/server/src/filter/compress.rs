@@ -7,6 +7,7 @@ mod stream;
 
 pub use directive::{DIRECTIVES, Level, Raw, Settings};
 
+use crate::encoding::dictionary::{self, Dictionary};
 use crate::encoding::negotiate::{Coding, Offers};
 use crate::encoding::seen::{self, Seen};
 use crate::encoding::stream::Heavy;
@@ -14,7 +15,9 @@ use crate::encoding::{auto, levels, permission, whole};
 use crate::http::sent::Compressed;
 use crate::http::{Body, Request, Response, body_reader};
 use bytes::Bytes;
+use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Bodies up to this size are compressed in one piece.
 pub const WHOLE_MAX: u64 = 1024 * 1024;
@@ -32,7 +35,28 @@ pub struct Plan {
     pub seen_max: u64,
     /// The most bytes of random padding.
     pub padding: u64,
+    /// What the client has already.
+    pub dictionary: Option<Arc<Dictionary>>,
     pub compressed: Rc<Compressed>,
+}
+
+impl Plan {
+    /// Bodies up to this size are compressed in one piece.
+    fn whole_max(&self) -> u64 {
+        match self.dictionary {
+            None => WHOLE_MAX,
+            Some(_) => dictionary::BODY_MAX,
+        }
+    }
+
+    /// Compresses a whole body; blocks for as long as that takes.
+    fn encode(&self) -> impl FnOnce(&[u8]) -> io::Result<Bytes> + Send + 'static {
+        let (coding, level, dictionary) = (self.coding, self.level, self.dictionary.clone());
+        move |body| match dictionary {
+            None => whole::encode(coding, level, body),
+            Some(dictionary) => whole::encode_with(&dictionary, coding, level, body),
+        }
+    }
 }
 
 /// What an upstream asked for.
@@ -54,7 +78,7 @@ pub fn apply(request: &Request, response: &mut Response) {
     {
         return;
     }
-    let mut offers = offers(settings, response);
+    let mut offers = settings.offers(response);
     if response.copy_is_wanted {
         offers = offers.or(request.location().settings.precompress.codings);
     }
@@ -63,14 +87,13 @@ pub fn apply(request: &Request, response: &mut Response) {
     }
     request.vary_accept_encoding.set(true);
     response.depends_on_accept = true;
-    let is_stream = !is_whole(&response.body);
-    let possible = |coding: &Coding| *coding == Coding::Gzip || !is_stream || Heavy::has_room();
-    let mut codings = permission::codings(request, Some(response), offers);
-    let Some(coding) = codings.find(possible) else {
+    let Some((coding, dictionary)) = choose(request, response, offers) else {
         return;
     };
-    let plan = plan(request, response, coding, hint);
-    response.headers.push("Content-Encoding", coding.as_str());
+    let plan = plan(request, response, (coding, dictionary), hint);
+    response
+        .headers
+        .push("Content-Encoding", plan.compressed.coding);
     // Where a copy may come, the response is not sent again.
     let is_last = !request.location().settings.precompress.on && response.copied.is_none();
     let file = response.file.take().filter(|_| is_last);
@@ -86,8 +109,30 @@ pub fn apply(request: &Request, response: &mut Response) {
     }
 }
 
+/// The coding, and the dictionary where one is used.
+fn choose(
+    request: &Request,
+    response: &Response,
+    offers: Offers,
+) -> Option<(Coding, Option<Arc<Dictionary>>)> {
+    let is_stream = !is_whole(&response.body);
+    let possible = |coding: &Coding| *coding == Coding::Gzip || !is_stream || Heavy::has_room();
+    if let Some((coding, dictionary)) = dictionary::choose(request, response, offers)
+        && possible(&coding)
+    {
+        return Some((coding, Some(dictionary)));
+    }
+    let coding = permission::codings(request, Some(response), offers).find(possible)?;
+    Some((coding, None))
+}
+
 /// The directive's level, or what the upstream asked for.
-fn plan(request: &Request, response: &Response, coding: Coding, hint: Hint) -> Plan {
+fn plan(
+    request: &Request,
+    response: &Response,
+    (coding, dictionary): (Coding, Option<Arc<Dictionary>>),
+    hint: Hint,
+) -> Plan {
     let settings = &request.location().settings.compress;
     let kind = response.content_type.as_deref().unwrap_or_default();
     let configured = match settings.coder(coding) {
@@ -102,13 +147,15 @@ fn plan(request: &Request, response: &Response, coding: Coding, hint: Hint) -> P
             auto::level(least, most, response.content_length, auto::is_text(kind))
         }
     };
-    let compressed = Rc::new(Compressed::new(coding.as_str(), level));
+    let name = dictionary.as_ref().and_then(|_| coding.with_dictionary());
+    let compressed = Rc::new(Compressed::new(name.unwrap_or(coding.as_str()), level));
     *request.sent.compressed.borrow_mut() = Some(Rc::clone(&compressed));
     Plan {
         coding,
         level,
         seen_max: settings.cache,
         padding: settings.padding,
+        dictionary,
         compressed,
     }
 }
@@ -129,25 +176,6 @@ fn take_hint(response: &mut Response) -> Hint {
     };
     response.headers.remove(HINT);
     hint
-}
-
-/// The codings that the settings allow for a response of this type and length.
-fn offers(settings: &Settings, response: &Response) -> Offers {
-    let mut offers = Offers::NONE;
-    for coding in Coding::ALL {
-        let coder = settings.coder(coding);
-        // Only gzip has room for padding.
-        if coder.on
-            && (settings.padding == 0 || coding == Coding::Gzip)
-            && response
-                .content_length
-                .is_none_or(|length| length >= coder.min_length)
-            && coder.types.contains(response.content_type.as_deref())
-        {
-            offers = offers.with(coding);
-        }
-    }
-    offers
 }
 
 fn is_whole(body: &Body) -> bool {
@@ -178,7 +206,9 @@ fn weak(etag: Bytes) -> Option<Bytes> {
 
 /// Whether a body of this size is compressed on the network thread.
 fn is_quick(plan: &Plan, length: u64) -> bool {
-    length / 1024 * levels::nanoseconds_per_kilobyte(plan.coding, plan.level) <= INLINE_NS
+    // Only to read a dictionary takes too long.
+    plan.dictionary.is_none()
+        && length / 1024 * levels::nanoseconds_per_kilobyte(plan.coding, plan.level) <= INLINE_NS
 }
 
 /// The compressed body: at once where that is quick, else made while it is sent.
@@ -197,9 +227,9 @@ fn compress(body: Body, plan: Plan) -> Body {
     if let Some(bytes) = at_once.filter(|bytes| bytes.len() as u64 <= WHOLE_MAX) {
         return compress_whole(bytes, plan);
     }
-    let step = match is_whole(&body) {
-        true => WHOLE_MAX as usize,
-        false => stream::STEP,
+    let step = match body.length() {
+        Some(length) if length <= plan.whole_max() => plan.whole_max() as usize,
+        _ => stream::STEP,
     };
     let length = body.length();
     let source = body_reader::stream(body, step);
@@ -212,7 +242,7 @@ fn compress_whole(bytes: Bytes, plan: Plan) -> Body {
         return Body::Memory(finished(&plan, &bytes, coded));
     }
     if is_quick(&plan, bytes.len() as u64)
-        && let Ok(coded) = whole::encode(plan.coding, plan.level, &bytes)
+        && let Ok(coded) = plan.encode()(&bytes)
     {
         remember(&plan, seen, &coded);
         return Body::Memory(finished(&plan, &bytes, coded));
@@ -224,7 +254,10 @@ fn compress_whole(bytes: Bytes, plan: Plan) -> Body {
 fn look_up(plan: &Plan, body: &[u8]) -> Seen {
     match plan.seen_max {
         0 => Seen::Unseen,
-        _ => seen::find(plan.coding, plan.level, body),
+        _ => {
+            let dictionary = plan.dictionary.as_ref().map(|dictionary| &dictionary.hash);
+            seen::find(plan.coding, plan.level, dictionary, body)
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod addition;
 pub mod charset;
 pub mod compress;
+pub mod dictionary;
 pub mod expires;
 pub mod gunzip;
 pub mod headers;

@@ -1,7 +1,9 @@
 //! The filters in their order, over one response.
 
 use super::{redirect, subrequest};
-use crate::filter::{addition, charset, compress, gunzip, headers, not_modified, range, sub};
+use crate::filter::{
+    addition, charset, compress, dictionary, gunzip, headers, not_modified, range, sub,
+};
 use crate::http::{Body, Phase, Request, Response, sent};
 
 /// Applies every filter; one that does not apply leaves the response untouched. An interrupt (412, 416) takes the
@@ -24,6 +26,7 @@ pub fn apply(request: &Request, response: &mut Response) -> Phase {
     // What is added has passed its own filters.
     addition::apply(request, response, subrequest::body);
     if request.depth == 0 {
+        dictionary::apply(request, response);
         compress::apply(request, response);
         range::apply(request, response)?;
         redirect::apply(request, response);

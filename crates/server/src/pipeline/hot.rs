@@ -174,6 +174,7 @@ pub fn repeat(settings: &LocationSettings, content: &Content) -> Repeat {
         && settings.limit_requests.is_off()
         && settings.limit_connections.is_off()
         && settings.static_variants.is_off()
+        && settings.dictionary.is_off()
         && (settings.compress.is_repeatable() || settings.precompress.on);
     match plain {
         true => settings.headers.repeat(),

@@ -18,7 +18,7 @@ pub mod watch;
 use crate::background::Urgency;
 use crate::config::model::Config;
 use crate::encoding::negotiate::Coding;
-use crate::encoding::permission;
+use crate::encoding::{dictionary, permission};
 use crate::http::file::{Copied, Entry};
 use crate::http::{Request, Response};
 use crate::store::Reading;
@@ -60,6 +60,11 @@ pub async fn apply(request: &Request, entry: &Rc<Entry>, response: &mut Response
     }
     request.vary_accept_encoding.set(true);
     response.depends_on_accept = true;
+    let on_the_fly = request.location().settings.compress.offers(response);
+    if dictionary::may_be_chosen(request, response, on_the_fly) {
+        // With what the client has already, the response becomes smaller than any copy.
+        return;
+    }
     let codings = permission::codings(request, Some(response), settings.codings);
     let home = Home::of(settings, &request.generation.config.http.precompress);
     let variants = local::variants(&home, entry);

@@ -130,9 +130,14 @@ pub fn write_head(request: &Request, response: &Response, framing: Framing, out:
         out.extend_from_slice(b"\r\nTransfer-Encoding: chunked");
     }
     write_connection(request, response, out);
-    if request.vary_accept_encoding.get() && (settings.compression.vary || settings.precompress.on)
+    let has_dictionaries = settings.dictionary.dictionaries.is_some();
+    if request.vary_accept_encoding.get()
+        && (settings.compression.vary || settings.precompress.on || has_dictionaries)
     {
         out.extend_from_slice(b"\r\nVary: Accept-Encoding");
+        if has_dictionaries {
+            out.extend_from_slice(b", Available-Dictionary");
+        }
     }
     out.extend_from_slice(b"\r\n");
     let (before, after) = response.headers.split_at(response.etag_place);

@@ -5,7 +5,8 @@ use crate::config::build::Build;
 use crate::config::directive::{Arity, HSL, HSLI, Outcome, Set, buffers, flag, row, size};
 use crate::config::setting::Setting;
 use crate::encoding::levels;
-use crate::encoding::negotiate::{CODINGS, Coding};
+use crate::encoding::negotiate::{CODINGS, Coding, Offers};
+use crate::http::Response;
 use crate::http::media_types::{self, MediaTypes};
 use conf::table::Row;
 use conf::{Directive, values};
@@ -256,6 +257,26 @@ impl Settings {
     pub fn is_repeatable(&self) -> bool {
         let is_fixed = |coder: &Coder| !coder.on || matches!(coder.level, Level::Fixed(_));
         self.is_off() || (self.cache > 0 && self.padding == 0 && self.coders.iter().all(is_fixed))
+    }
+
+    /// The codings that are allowed for a response of this type and length.
+    #[must_use]
+    pub fn offers(&self, response: &Response) -> Offers {
+        let mut offers = Offers::NONE;
+        for coding in Coding::ALL {
+            let coder = self.coder(coding);
+            // Only gzip has room for padding.
+            if coder.on
+                && (self.padding == 0 || coding == Coding::Gzip)
+                && response
+                    .content_length
+                    .is_none_or(|length| length >= coder.min_length)
+                && coder.types.contains(response.content_type.as_deref())
+            {
+                offers = offers.with(coding);
+            }
+        }
+        offers
     }
 
     /// Whether nothing is compressed.

@@ -70,11 +70,17 @@ impl Pieces {
             Coding::Brotli => 64 * 1024,
             Coding::Zstd => 128 * 1024,
         };
-        let is_quick = block as u64 / 1024 * cost <= INLINE_NS;
+        let is_quick = plan.dictionary.is_none() && block as u64 / 1024 * cost <= INLINE_NS;
         let step = usize::try_from(STEP_NS / cost * 1024).unwrap_or(STEP_MAX);
         let heavy = (plan.coding != Coding::Gzip).then(Heavy::begin);
+        let encoder = match &plan.dictionary {
+            None => Encoder::new(plan.coding, plan.level, length)?,
+            Some(dictionary) => {
+                Encoder::with_dictionary(plan.coding, plan.level, length, dictionary)?
+            }
+        };
         Ok(Pieces {
-            encoder: Some(Encoder::new(plan.coding, plan.level, length)?),
+            encoder: Some(encoder),
             input: Bytes::new(),
             then: Then::Continue,
             unflushed: false,

@@ -2,9 +2,9 @@
 //! compressed whole; after that it goes out in pieces, flushed where the source flushes or pauses.
 
 use super::pieces::{Pieces, Stand};
-use super::{Plan, WHOLE_MAX, finished, is_quick, look_up, padding, remember};
+use super::{Plan, finished, is_quick, look_up, padding, remember};
+use crate::encoding::auto;
 use crate::encoding::seen::Seen;
-use crate::encoding::{auto, whole};
 use crate::http::body::{BodyError, BodyStream, Chunk};
 use crate::http::{Body, body_reader};
 use bytes::{Bytes, BytesMut};
@@ -88,10 +88,10 @@ impl Compressing {
 
 /// Compresses a whole body on the blocking pool.
 fn compress_elsewhere(plan: &Plan, body: &Bytes) -> Job {
-    let (coding, level, body) = (plan.coding, plan.level, body.clone());
+    let (encode, body) = (plan.encode(), body.clone());
     tokio::task::spawn_blocking(move || {
         let before = sys::machine::thread_cpu_ns();
-        let coded = whole::encode(coding, level, &body)?;
+        let coded = encode(&body)?;
         Ok((coded, sys::machine::thread_cpu_ns() - before))
     })
 }
@@ -138,8 +138,8 @@ impl Compressing {
         match self.source.poll_chunk(context) {
             Poll::Ready(Some(Ok(chunk))) => {
                 *length += chunk.bytes.len() as u64;
-                let too_long =
-                    *length > WHOLE_MAX || self.length.is_some_and(|all| all > WHOLE_MAX);
+                let most = self.plan.whole_max();
+                let too_long = *length > most || self.length.is_some_and(|all| all > most);
                 if !chunk.bytes.is_empty() {
                     pieces.push(chunk.bytes);
                 }
@@ -176,9 +176,8 @@ impl Compressing {
         if let Seen::Before(coded) = seen {
             return send(finished(&self.plan, &body, coded));
         }
-        let (coding, level) = (self.plan.coding, self.plan.level);
         if is_quick(&self.plan, body.len() as u64) {
-            return match whole::encode(coding, level, &body) {
+            return match self.plan.encode()(&body) {
                 Ok(coded) => {
                     remember(&self.plan, seen, &coded);
                     send(finished(&self.plan, &body, coded))
@@ -389,6 +388,7 @@ mod tests {
             level,
             seen_max: 0,
             padding: 0,
+            dictionary: None,
             compressed: Rc::new(Compressed::new(coding.as_str(), level)),
         }
     }
