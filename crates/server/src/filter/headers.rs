@@ -211,9 +211,12 @@ pub fn apply(request: &Request, response: &mut Response) {
             add(request, response, added);
         }
     }
-    response.expects_trailers = settings.trailers.iter().any(|added| {
-        (succeeded || added.always) && added.value.constant().is_none_or(|value| !value.is_empty())
-    });
+    let has_body = !matches!(response.status, 204 | 304);
+    response.expects_trailers = has_body
+        && settings.trailers.iter().any(|added| {
+            (succeeded || added.always)
+                && added.value.constant().is_none_or(|value| !value.is_empty())
+        });
 }
 
 /// Adds a field with a value; without one, `Last-Modified` and `ETag` are taken away.

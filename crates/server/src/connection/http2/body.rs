@@ -112,7 +112,7 @@ impl<'r> Sender<'r> {
         if trailers.is_empty() {
             return self.frames(Bytes::new(), true);
         }
-        self.count(fields::length(&trailers));
+        self.count_head(fields::length(&trailers));
         self.with(|sending| sending.send_trailers(trailers).map_err(failed))
     }
 
@@ -168,7 +168,7 @@ impl<'r> Sender<'r> {
         self.with(|sending| {
             loop {
                 let frame = bytes.split_to(bytes.len().min(self.chunk));
-                self.count(FRAME_HEAD + frame.len() as u64);
+                self.count(frame.len() as u64);
                 let is_last = bytes.is_empty();
                 if !frame.is_empty() || ends {
                     sending.send_data(frame, ends && is_last).map_err(failed)?;
@@ -180,9 +180,18 @@ impl<'r> Sender<'r> {
         })
     }
 
+    /// Counts a frame of data. As in nginx `$bytes_sent` has the frame's head in it and `$body_bytes_sent` has not.
     fn count(&self, bytes: u64) {
+        self.count_head(FRAME_HEAD);
         let sent = &self.request.sent.bytes;
         sent.set(sent.get() + bytes);
+    }
+
+    /// Counts what is sent and is not the body.
+    fn count_head(&self, bytes: u64) {
+        let sent = &self.request.sent;
+        sent.bytes.set(sent.bytes.get() + bytes);
+        sent.header_bytes.set(sent.header_bytes.get() + bytes);
     }
 }
 
