@@ -97,6 +97,38 @@ pub fn local_time(seconds: i64) -> io::Result<LocalTime> {
     })
 }
 
+/// Bytes that a formatted time may have.
+const FORMATTED_MAX: usize = 512;
+
+/// Seconds since 1970 in the form of `strftime`, in the machine's time zone or in Greenwich's. `None`: the form has a
+/// zero byte, or gives nothing, or too much.
+pub fn formatted_time(form: &[u8], seconds: i64, local: bool) -> Option<Vec<u8>> {
+    let form = std::ffi::CString::new(form).ok()?;
+    let mut parts = MaybeUninit::<libc::tm>::zeroed();
+    let seconds: libc::time_t = seconds;
+    let broken_down = match local {
+        // SAFETY: both pointers outlive the call.
+        true => unsafe { libc::localtime_r(&raw const seconds, parts.as_mut_ptr()) },
+        // SAFETY: the same.
+        false => unsafe { libc::gmtime_r(&raw const seconds, parts.as_mut_ptr()) },
+    };
+    if broken_down.is_null() {
+        return None;
+    }
+    let mut buffer = [0_u8; FORMATTED_MAX];
+    // SAFETY: the form ends with a zero byte, the call above filled the structure, whose zone's name the C library keeps,
+    // and pointer and length describe one live array.
+    let length = unsafe {
+        libc::strftime(
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+            form.as_ptr(),
+            parts.as_ptr(),
+        )
+    };
+    (length > 0).then(|| buffer[..length].to_vec())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,6 +142,18 @@ mod tests {
         assert_eq!(seconds, i64::from(local.offset).rem_euclid(86_400));
         assert_eq!((local.year, local.month), (2023, 11));
         assert!(local_time(i64::MAX).is_err());
+    }
+
+    #[test]
+    fn times_have_forms() {
+        let text = |form: &str| formatted_time(form.as_bytes(), 0, false).map(String::from_utf8);
+        assert_eq!(
+            text("%A, %d-%b-%Y %Z"),
+            Some(Ok("Thursday, 01-Jan-1970 GMT".into()))
+        );
+        assert_eq!(text(""), None);
+        assert_eq!(text("a\0b"), None);
+        assert_eq!(text(&"x".repeat(FORMATTED_MAX)), None);
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub mod http1;
 pub mod http2;
 /// The PROXY protocol, versions 1 and 2.
 pub mod proxy_protocol;
+/// Server side includes: commands in pages.
+pub mod ssi;
 /// Request targets: splitting, normalising, escaping, host names.
 pub mod uri;
 

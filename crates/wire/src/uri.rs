@@ -392,6 +392,23 @@ fn is_ip_literal(literal: &[u8]) -> bool {
     std::str::from_utf8(literal).is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok())
 }
 
+/// The decoded path and the arguments of a target that the server names itself (`include`, `error_page`'s kin). `None`: it
+/// is empty, goes up or holds a zero byte.
+#[must_use]
+pub fn split_inside(target: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
+    let (path, args) = match memchr::memchr(b'?', target) {
+        Some(mark) => (&target[..mark], &target[mark + 1..]),
+        None => (target, &[][..]),
+    };
+    let is_unsafe = |path: &[u8]| {
+        path.is_empty()
+            || path.contains(&0)
+            || path.split(|&byte| byte == b'/').any(|part| part == b"..")
+    };
+    let decoded = unescape(path);
+    (!is_unsafe(path) && !is_unsafe(&decoded)).then_some((decoded, args))
+}
+
 #[cfg(test)]
 #[path = "uri_tests.rs"]
 mod tests;

@@ -74,6 +74,7 @@ pub const TABLES: &[&[Row<Set>]] = &[
     image::image_filter::DIRECTIVES,
     image::directive::DIRECTIVES,
     filter::charset::DIRECTIVES,
+    filter::ssi::DIRECTIVES,
     pipeline::redirect::DIRECTIVES,
     pipeline::error_pages::DIRECTIVES,
     log::format::DIRECTIVES,

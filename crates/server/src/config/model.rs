@@ -81,6 +81,7 @@ features! { RawLocation, LocationSettings,
     image_filter: image::image_filter,
     image: image::directive,
     charset: filter::charset,
+    ssi: filter::ssi,
     access_log: log::access,
     error_log: log::error,
 }

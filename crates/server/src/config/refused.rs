@@ -34,7 +34,6 @@ pub const NEUTRAL: &[Neutral] = &[
     neutral("mirror", OFF, NOT_DONE),
     neutral("proxy_cache", OFF, NOT_DONE),
     neutral("slice", &["0"], NOT_DONE),
-    neutral("ssi", OFF, NOT_DONE),
     neutral("userid", OFF, NOT_DONE),
 ];
 

@@ -10,4 +10,5 @@ pub mod headers;
 pub mod not_modified;
 pub mod range;
 pub mod rewritten;
+pub mod ssi;
 pub mod sub;

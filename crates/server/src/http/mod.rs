@@ -7,6 +7,7 @@ pub mod counters;
 pub mod credentials;
 pub mod file;
 pub mod forwarded;
+pub mod includes;
 pub mod interrupt;
 pub mod media_types;
 pub mod mime;

@@ -247,6 +247,10 @@ pub struct Request {
     pub sent: Sent,
     /// The Content-Type of the response that sent the request here; content has none of its own then.
     pub content_type: Option<Bytes>,
+    /// What it shares with the requests inside it, where its page includes others.
+    pub includes: OnceCell<Rc<super::includes::Includes>>,
+    /// The form of `$date_local` and `$date_gmt`, where the page has one of its own.
+    pub time_format: RefCell<Option<Bytes>>,
     /// What other servers made of it, if any was asked.
     pub upstream: Option<Box<Trace>>,
 }
@@ -309,6 +313,8 @@ impl Request {
             id: RefCell::new(None),
             sent: Sent::default(),
             content_type: None,
+            includes: OnceCell::new(),
+            time_format: RefCell::default(),
             upstream: None,
         }
     }

@@ -2,9 +2,15 @@
 
 use super::{redirect, subrequest};
 use crate::filter::{
-    addition, charset, compress, dictionary, gunzip, headers, not_modified, range, sub,
+    addition, charset, compress, dictionary, gunzip, headers, not_modified, range, ssi, sub,
 };
 use crate::http::{Body, Phase, Request, Response, sent};
+
+/// How pages have others asked.
+const ASKING: ssi::Asking = ssi::Asking {
+    twin: subrequest::twin,
+    ask: subrequest::ask,
+};
 
 /// Applies every filter; one that does not apply leaves the response untouched. An interrupt (412, 416) takes the
 /// response's place and passes the filters once more, as its own page.
@@ -23,6 +29,7 @@ pub fn apply(request: &Request, response: &mut Response) -> Phase {
     gunzip::apply(request, response);
     sub::apply(request, response);
     charset::apply(request, response);
+    ssi::apply(request, response, ASKING);
     // What is added has passed its own filters.
     addition::apply(request, response, subrequest::body);
     if request.depth == 0 {

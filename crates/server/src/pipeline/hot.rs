@@ -164,6 +164,7 @@ pub fn repeat(settings: &LocationSettings, content: &Content) -> Repeat {
         && settings.sub.is_off()
         && !settings.small_light.on
         && settings.image_filter.is_off()
+        && !settings.ssi.on
         && settings.charset.is_constant()
         && settings.real_ip.is_off()
         && settings.try_files.is_off()

@@ -2,6 +2,7 @@
 //! they belong to. They pass the phases without those of access, and their response goes to whom started them.
 
 use super::phases;
+use crate::filter::ssi::Asked;
 use crate::http::body::{BodyError, BodyStream, Chunk};
 use crate::http::request::Buffers;
 use crate::http::{Request, Response, body_reader};
@@ -14,7 +15,7 @@ use std::task::{Context, Poll};
 use wire::http1::Method;
 
 /// How deep requests may stand inside one another, as in nginx.
-const DEPTH_MAX: u8 = 50;
+const DEPTH_MAX: u8 = 51;
 /// Bytes read from a file at once.
 const READ: usize = 32 * 1024;
 
@@ -25,6 +26,21 @@ pub fn new(parent: &Request, path: &[u8], args: &[u8]) -> Option<Box<Request>> {
     if depth > DEPTH_MAX {
         return None;
     }
+    let mut request = copy(parent, path, args);
+    request.depth = depth;
+    request.method = Method::Get;
+    request.internal = true;
+    request.uri_changed = true;
+    Some(request)
+}
+
+/// The same request for the variables and the requests inside it, while its body goes on without it.
+#[must_use]
+pub fn twin(request: &Request) -> Box<Request> {
+    copy(request, &request.uri, &request.args)
+}
+
+fn copy(parent: &Request, path: &[u8], args: &[u8]) -> Box<Request> {
     let buffers = Buffers {
         buffer: parent.buffer.clone(),
         head: parent.head.clone(),
@@ -36,15 +52,18 @@ pub fn new(parent: &Request, path: &[u8], args: &[u8]) -> Option<Box<Request>> {
     };
     let (generation, connection) = (Rc::clone(&parent.generation), Rc::clone(&parent.connection));
     let mut request = Request::new(generation, connection, parent.started_ms, buffers);
-    request.depth = depth;
+    request.depth = parent.depth;
     request.real_remote.clone_from(&parent.real_remote);
-    request.method = Method::Get;
+    request.method = parent.method;
     request.version = parent.version;
     request.host_port = parent.host_port;
     request.server = parent.server;
     request.location = parent.location;
-    request.internal = true;
-    request.uri_changed = true;
+    request.internal = parent.internal;
+    request.uri_changed = parent.uri_changed;
+    request.content_length = parent.content_length;
+    request.sent.status.set(parent.sent.status.get());
+    request.includes.clone_from(&parent.includes);
     request.keep_alive = parent.keep_alive;
     request.received.set(parent.received.get());
     request.limit_req_status.set(parent.limit_req_status.get());
@@ -52,7 +71,17 @@ pub fn new(parent: &Request, path: &[u8], args: &[u8]) -> Option<Box<Request>> {
         .limit_conn_status
         .set(parent.limit_conn_status.get());
     *request.id.borrow_mut() = *parent.id.borrow();
-    Some(Box::new(request))
+    Box::new(request)
+}
+
+/// Has a request inside `parent` answered; `None`: it would stand too deep.
+#[must_use]
+pub fn ask(parent: &Request, path: &[u8], args: &[u8]) -> Option<Asked> {
+    let mut request = new(parent, path, args)?;
+    Some(Box::pin(async move {
+        let response = answer(&mut request).await;
+        (request, response)
+    }))
 }
 
 /// Has a request answered; the fields that it was sent are noted for its variables.

@@ -177,6 +177,7 @@ impl Registry {
             uses_upstream_fields,
             captures_used: self.captures_used,
             names: self.names,
+            numbers: self.numbers,
         })
     }
 }
@@ -192,6 +193,22 @@ pub struct Variables {
     /// Some template uses `$1` … `$9`, so that patterns without named groups are worth capturing.
     pub captures_used: bool,
     pub names: Vec<Box<[u8]>>,
+    /// Their numbers, for names that stand in pages (`ssi`).
+    pub numbers: HashMap<Box<[u8]>, VariableId>,
+}
+
+impl Variables {
+    /// Appends the value of a name, in lower case, that stands in no configuration but in a page.
+    pub fn append_named(&self, name: &[u8], request: &Request, out: &mut Vec<u8>) -> bool {
+        if let Some(&id) = self.numbers.get(name) {
+            return request.variable(id, out);
+        }
+        match builtin::find(name) {
+            Some(Kind::Builtin(evaluate)) => evaluate(request, out),
+            Some(Kind::Prefixed(evaluate, suffix)) => evaluate(request, &suffix, out),
+            _ => false,
+        }
+    }
 }
 
 #[cfg(test)]

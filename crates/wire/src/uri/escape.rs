@@ -13,6 +13,8 @@ pub enum Class {
     UriComponent,
     /// A link in a generated page.
     Html,
+    /// A variable in a page (`echo`).
+    Echo,
     /// A Refresh field.
     Refresh,
     /// A memcached key.
@@ -62,6 +64,7 @@ static URI: [bool; 256] = and_high(bytes_in(b"\"#%<>?\\^`{|}"));
 static ARGS: [bool; 256] = and_high(bytes_in(b"\"#%&+;<>?\\^`{|}"));
 static URI_COMPONENT: [bool; 256] = all_but_unreserved();
 static HTML: [bool; 256] = and_high(bytes_in(b"\"#%'<>?\\^`{|}"));
+static ECHO: [bool; 256] = and_high(bytes_in(b"\"#%'<>\\^`{|}"));
 static REFRESH: [bool; 256] = and_high(bytes_in(b"\"%'<>\\^`{|}"));
 static MEMCACHED: [bool; 256] = bytes_in(b"%");
 
@@ -72,6 +75,7 @@ impl Class {
             Class::Args => &ARGS,
             Class::UriComponent => &URI_COMPONENT,
             Class::Html => &HTML,
+            Class::Echo => &ECHO,
             Class::Refresh => &REFRESH,
             Class::Memcached => &MEMCACHED,
         }

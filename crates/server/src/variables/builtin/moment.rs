@@ -16,6 +16,12 @@ pub const FIXED: &[Fixed] = &[
         thread::append_time_iso8601(out);
         true
     }),
+    ("date_local", |request, out| {
+        append_formatted(request, true, out)
+    }),
+    ("date_gmt", |request, out| {
+        append_formatted(request, false, out)
+    }),
     ("request_time", |request, out| {
         let now = thread::monotonic_ms();
         append_seconds(now.saturating_sub(request.started_ms), out)
@@ -34,6 +40,25 @@ static HOSTNAME: LazyLock<String> = LazyLock::new(|| {
     let name = sys::machine::hostname().unwrap_or_default();
     name.to_ascii_lowercase()
 });
+
+/// The form of dates in pages that choose none.
+const TIME_FORMAT: &[u8] = b"%A, %d-%b-%Y %H:%M:%S %Z";
+
+/// `$date_local` and `$date_gmt`; the form `%s` needs no calendar.
+fn append_formatted(request: &Request, local: bool, out: &mut Vec<u8>) -> bool {
+    let seconds = thread::unix_ms() / 1000;
+    let format = request.time_format.borrow();
+    match format.as_deref().unwrap_or(TIME_FORMAT) {
+        b"%s" => append_number(seconds, out),
+        format => {
+            let seconds = i64::try_from(seconds).unwrap_or_default();
+            append(
+                sys::machine::formatted_time(format, seconds, local).as_deref(),
+                out,
+            )
+        }
+    }
+}
 
 /// Random bytes that a thread takes from the kernel at once.
 const RANDOM_BYTES: usize = 2048;
