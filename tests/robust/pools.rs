@@ -1,16 +1,18 @@
 //! Pools of PHP workers when things go wrong: scripts that fail in every way, clients that leave, more requests than there
 //! is room for, reloads. Afterwards all is as it was: children, descriptors.
 
-use crate::site::{Site, children, descriptors, is_running, kill, wait_for};
+use crate::site::{Site, children, descriptors, is_running, kill, request, resident_kb, wait_for};
 use crate::traffic::{Connections, Traffic};
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use testkit::client::Client;
 
 /// What PHP is told of a request.
 const LOCATION: &str = "location ~ \\.php$|^/(status|ping)$ {
+    client_max_body_size 0;
     fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
     fastcgi_param SCRIPT_NAME $fastcgi_script_name;
     fastcgi_param REQUEST_METHOD $request_method;
@@ -32,6 +34,14 @@ const SCRIPTS: &[(&str, &str)] = &[
     (
         "endless.php",
         "<?php while (true) { echo str_repeat('x', 5000); flush(); usleep(1000); }",
+    ),
+    (
+        "large.php",
+        "<?php for ($i = 0; $i < 200; $i++) echo str_repeat('x', 1 << 20);",
+    ),
+    (
+        "count.php",
+        "<?php $in = fopen('php://input', 'r'); $n = 0; while (!feof($in)) $n += strlen(fread($in, 65536)); echo $n;",
     ),
     (
         "length.php",
@@ -397,4 +407,172 @@ fn other_programs_can_ask_a_pool() {
     configure(&site, "pm static; pm.max_children 1;");
     site.signal("HUP");
     wait_for("its end", || (!socket.exists()).then_some(()));
+}
+
+/// A FastCGI program that is not PHP: it tells the body's length, or sends what is no response.
+const PROGRAM: &str = r#"
+import socket, struct, sys
+listener = socket.socket(fileno=0)
+while True:
+    peer, _ = listener.accept()
+    while True:
+        begun, ended, count = False, False, 0
+        while not ended:
+            head = peer.recv(8, socket.MSG_WAITALL)
+            if len(head) < 8:
+                break
+            _, kind, _, length, padding, _ = struct.unpack(">BBHHBB", head)
+            if length + padding:
+                peer.recv(length + padding, socket.MSG_WAITALL)
+            # An empty record before a request is a greeting.
+            begun = begun or kind == 1
+            ended = begun and kind == 5 and length == 0
+            count += length if kind == 5 else 0
+        if not ended:
+            break
+        text = b"Content-type: text/plain\r\n\r\n%d" % count
+        if sys.argv[1] == "garbage":
+            peer.sendall(b"HTTP/1.0 200 OK\r\n\r\nthis is no record")
+        else:
+            peer.sendall(struct.pack(">BBHHBB", 1, 6, 1, len(text), 0, 0) + text)
+            peer.sendall(struct.pack(">BBHHBBLL", 1, 3, 1, 8, 0, 0, 0, 0))
+"#;
+
+/// A pool of the program above; `None`, and a word about it, where there is no Python.
+fn program(what: &str) -> Option<Site> {
+    let python = Path::new("/usr/bin/python3");
+    if !python.exists() {
+        eprintln!("skipped: there is no python3");
+        return None;
+    }
+    let mut site = Site::prepared();
+    let file = site.file("program.py");
+    std::fs::write(&file, PROGRAM).expect("our directory");
+    let file = file.display();
+    let pool = format!("pm static; pm.max_children 1; command /usr/bin/python3 {file} {what};");
+    configure(&site, &pool);
+    site.run();
+    Some(site)
+}
+
+#[test]
+fn any_program_can_be_a_worker() {
+    let Some(site) = program("echo") else { return };
+    for _ in 0..3 {
+        assert_eq!(site.ask("/any.php").text(), "0", "{}", site.log());
+    }
+    let mut client = Client::connect(site.port).expect("it listens");
+    client.send(
+        b"POST /any.php HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello",
+    );
+    let reply = client.read_reply("POST").expect("a reply");
+    assert_eq!(reply.text(), "5");
+}
+
+#[test]
+fn a_child_that_writes_garbage_is_a_bad_gateway() {
+    let Some(site) = program("garbage") else {
+        return;
+    };
+    site.ask("/any.php");
+    let before = descriptors(site.worker());
+    // More of them than a child has connections.
+    for _ in 0..6 {
+        assert_eq!(site.ask("/any.php").status(), 502, "{}", site.log());
+    }
+    site.wait_for_log("upstream sent unsupported FastCGI protocol version: 72", 6);
+    wait_for("descriptors as before", || {
+        (descriptors(site.worker()) <= before + 4).then_some(())
+    });
+}
+
+/// Bytes of a large body.
+const LARGE: usize = 200 << 20;
+/// How much the worker may grow by while it passes, in KB.
+const GROWTH_MAX_KB: usize = 50 << 10;
+
+#[test]
+fn large_bodies_pass_both_ways_without_being_held() {
+    let limits =
+        "php_value[post_max_size] 0; php_value[memory_limit] 64M; php_value[output_buffering] 0;";
+    let Some(site) = site(&format!("pm static; pm.max_children 1; {limits}")) else {
+        return;
+    };
+    let worker = site.worker();
+    assert_eq!(site.ask("/pid.php").status(), 200);
+    let before = resident_kb(worker);
+    let mut most = before;
+    let mut client = TcpStream::connect(("127.0.0.1", site.port)).expect("it listens");
+    client
+        .write_all(request("/large.php", "close").as_bytes())
+        .expect("it listens");
+    let (mut received, mut piece) = (0, vec![0; 1 << 20]);
+    while let Ok(read @ 1..) = client.read(&mut piece) {
+        received += read;
+        most = most.max(resident_kb(worker));
+    }
+    assert!(received > LARGE, "{received} bytes came: {}", site.log());
+    let mut client = TcpStream::connect(("127.0.0.1", site.port)).expect("it listens");
+    write!(
+        client,
+        "POST /count.php HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: {LARGE}\r\n\r\n"
+    )
+    .expect("it listens");
+    for _ in 0..LARGE / piece.len() {
+        client.write_all(&piece).expect("it reads");
+        most = most.max(resident_kb(worker));
+    }
+    let mut reply = String::new();
+    client.read_to_string(&mut reply).expect("a reply");
+    assert!(reply.contains(&LARGE.to_string()), "{reply}");
+    most = most.max(resident_kb(worker));
+    let growth = most.saturating_sub(before);
+    assert!(growth <= GROWTH_MAX_KB, "grew by {growth} KB");
+}
+
+/// Copies a program and the libraries that it is linked with to the same places below `root`.
+fn copy_with_libraries(program: &str, root: &Path) {
+    let program = std::fs::canonicalize(program).expect("it is there");
+    let listed = std::process::Command::new("ldd").arg(&program).output();
+    let listed = String::from_utf8_lossy(&listed.expect("ldd").stdout).into_owned();
+    let words = listed.split_ascii_whitespace();
+    let libraries = words
+        .filter(|word| word.starts_with('/'))
+        .map(PathBuf::from);
+    for file in libraries.chain([program]) {
+        let place = root.join(file.strip_prefix("/").expect("it begins so"));
+        std::fs::create_dir_all(place.parent().expect("a directory")).expect("our directory");
+        std::fs::copy(&file, place).expect("room for a copy");
+    }
+}
+
+#[test]
+fn a_pool_can_be_shut_in_a_directory() {
+    if std::fs::metadata("/proc/self").map_or(1, |own| own.uid()) != 0 {
+        eprintln!("skipped: only root can change the root directory");
+        return;
+    }
+    let Some(site) = site("pm static; pm.max_children 1;") else {
+        return;
+    };
+    let jail = site.file("jail");
+    copy_with_libraries("/usr/bin/php-cgi", &jail);
+    let program = std::fs::canonicalize("/usr/bin/php-cgi").expect("it is there");
+    std::fs::create_dir(jail.join("www")).expect("our directory");
+    let script =
+        "<?php echo __FILE__, ' ', file_exists('/etc') ? 'outside' : 'inside', ' ', getcwd();";
+    std::fs::write(jail.join("www/where.php"), script).expect("our directory");
+    std::fs::write(jail.join("www/no.txt"), script).expect("our directory");
+    let pool = format!(
+        "pm static; pm.max_children 1; chroot {}; chdir /www; command {};",
+        jail.display(),
+        program.display()
+    );
+    let location = LOCATION.replace("$document_root$fastcgi", "/www$fastcgi");
+    site.configure_with("", &format!("php_pool www {{ {pool} }}"), &location);
+    site.signal("HUP");
+    wait_for("the pool inside", || {
+        let reply = site.ask("/where.php");
+        (reply.text() == "/www/where.php inside /www").then_some(())
+    });
 }
