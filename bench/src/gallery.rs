@@ -25,7 +25,7 @@ pub const BENCH: Bench = Bench {
     cases: &["static", "dynamic", "ondemand", "auto", SWEEP],
     servers: &["nginx", "gannet"],
     seconds: 60,
-    rounds: 1,
+    rounds: 3,
     quick: (5, 1),
 };
 /// Gannet's pool with each of these many children, to find the best.
