@@ -3,3 +3,4 @@
 
 mod dictionary;
 mod site;
+mod status;

@@ -1,6 +1,7 @@
 //! What produces a response (step 4 of a request's path).
 
 pub mod autoindex;
+pub mod compression_status;
 pub mod empty_gif;
 pub mod file_cache;
 pub mod index;
@@ -21,6 +22,7 @@ pub enum Content {
     StubStatus,
     EmptyGif,
     PrecompressStatus,
+    CompressionStatus(compression_status::Form),
     /// `proxy_pass`.
     Proxy(Arc<proxy::Pass>),
     /// `fastcgi_pass`.
@@ -48,6 +50,7 @@ pub async fn respond(request: &mut Request) -> Phase<Response> {
         Content::StubStatus => status::respond(request),
         Content::EmptyGif => empty_gif::respond(request),
         Content::PrecompressStatus => precompress_status::respond(request),
+        Content::CompressionStatus(form) => compression_status::respond(request, form),
         Content::Proxy(_) | Content::FastCgi(_) => Box::pin(relayed(request)).await,
     }
 }

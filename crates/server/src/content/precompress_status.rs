@@ -96,7 +96,8 @@ fn by_coding<T>(numbers: [T; 3]) -> [(&'static str, T); 3] {
     numbers.map(|number| (names.next().unwrap_or_default(), number))
 }
 
-fn object<const N: usize>(members: [(&str, u64); N]) -> String {
+/// Names and numbers as JSON has them.
+pub fn object<const N: usize>(members: [(&str, u64); N]) -> String {
     let members = members.map(|(name, number)| format!("\"{name}\": {number}"));
     format!("{{{}}}", members.join(", "))
 }

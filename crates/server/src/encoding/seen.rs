@@ -64,11 +64,14 @@ pub struct Totals {
     pub misses: u64,
     /// Bodies that no table looked at since that did not pay.
     pub passed: u64,
+    /// What the tables hold.
+    pub bytes: u64,
 }
 
 static HITS: AtomicU64 = AtomicU64::new(0);
 static MISSES: AtomicU64 = AtomicU64::new(0);
 static PASSED: AtomicU64 = AtomicU64::new(0);
+static BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// The counts of all threads since the start.
 #[must_use]
@@ -77,6 +80,7 @@ pub fn totals() -> Totals {
         hits: HITS.load(Ordering::Relaxed),
         misses: MISSES.load(Ordering::Relaxed),
         passed: PASSED.load(Ordering::Relaxed),
+        bytes: BYTES.load(Ordering::Relaxed),
     }
 }
 
@@ -104,6 +108,12 @@ pub fn keep(key: Key, bytes: &Bytes, most: u64) {
             table.keep(key, bytes, most);
         }
     });
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.resize(0);
+    }
 }
 
 impl Table {
@@ -165,7 +175,7 @@ impl Table {
             self.entries.clear();
             self.order.clear();
             self.once = Vec::new();
-            self.size = 0;
+            self.resize(0);
         }
         (self.looked, self.saved_ns, self.spent_ns) = (0, 0, 0);
     }
@@ -188,16 +198,24 @@ impl Table {
                     self.order.push_back(oldest);
                 }
                 Some(entry) => {
-                    self.size -= entry.bytes.len() as u64 + ENTRY_BYTES;
+                    let size = self.size - (entry.bytes.len() as u64 + ENTRY_BYTES);
                     self.entries.remove(&oldest);
+                    self.resize(size);
                 }
                 None => {}
             }
         }
-        self.size += cost;
+        self.resize(self.size + cost);
         self.order.push_back(key);
         let bytes = bytes.clone();
         self.entries.insert(key, Entry { bytes, used: false });
+    }
+
+    /// Notes what the table holds now, also for the sum of all.
+    fn resize(&mut self, size: u64) {
+        // Wraps where it shrinks.
+        BYTES.fetch_add(size.wrapping_sub(self.size), Ordering::Relaxed);
+        self.size = size;
     }
 
     /// Whether a body was seen before; if not, it has been now.

@@ -12,6 +12,7 @@ use crate::encoding::negotiate::{Coding, Offers};
 use crate::encoding::seen::{self, Seen};
 use crate::encoding::stream::Heavy;
 use crate::encoding::{auto, levels, permission, whole};
+use crate::http::counters::{self, Compression};
 use crate::http::sent::Compressed;
 use crate::http::{Body, Request, Response, body_reader};
 use bytes::Bytes;
@@ -101,6 +102,7 @@ pub fn apply(request: &Request, response: &mut Response) {
     if request.is_head() {
         return;
     }
+    count(&plan);
     let compressed = Rc::clone(&plan.compressed);
     response.body = compress(std::mem::take(&mut response.body), plan);
     if matches!(response.body, Body::Memory(_)) {
@@ -158,6 +160,18 @@ fn plan(
         dictionary,
         compressed,
     }
+}
+
+/// Counts a response for the status.
+fn count(plan: &Plan) {
+    let what = match (plan.coding, &plan.dictionary) {
+        (Coding::Gzip, _) => Compression::Gzip,
+        (Coding::Brotli, None) => Compression::Brotli,
+        (Coding::Zstd, None) => Compression::Zstd,
+        (Coding::Brotli, Some(_)) => Compression::BrotliDictionary,
+        (Coding::Zstd, Some(_)) => Compression::ZstdDictionary,
+    };
+    counters::count_compression(what, 1);
 }
 
 /// Takes the upstream's wish out of the response, which the client is not to see.

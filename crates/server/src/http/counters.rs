@@ -15,6 +15,25 @@ struct Counters {
     reading: AtomicU64,
     writing: AtomicU64,
     copies: [AtomicU64; CODINGS],
+    compression: [AtomicU64; Compression::COUNT],
+}
+
+/// What is counted of compression on the fly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    Gzip,
+    Brotli,
+    Zstd,
+    BrotliDictionary,
+    ZstdDictionary,
+    /// Responses that were sent again as they had been compressed before.
+    Repeated,
+    BytesIn,
+    BytesOut,
+}
+
+impl Compression {
+    const COUNT: usize = Compression::BytesOut as usize + 1;
 }
 
 /// Codings that copies may have.
@@ -33,6 +52,7 @@ pub struct Totals {
     pub writing: u64,
     /// Responses that were sent from a copy made ahead, by coding.
     pub copies: [u64; CODINGS],
+    pub compression: [u64; Compression::COUNT],
 }
 
 impl Totals {
@@ -42,7 +62,16 @@ impl Totals {
         self.active.saturating_sub(self.reading + self.writing)
     }
 
-    fn add_copies(&mut self, counters: &Counters) {
+    /// A count of compression on the fly.
+    #[must_use]
+    pub fn of(&self, what: Compression) -> u64 {
+        self.compression[what as usize]
+    }
+
+    fn add_coded(&mut self, counters: &Counters) {
+        for (sum, own) in self.compression.iter_mut().zip(&counters.compression) {
+            *sum += own.load(Ordering::Relaxed);
+        }
         for (sum, own) in self.copies.iter_mut().zip(&counters.copies) {
             *sum += own.load(Ordering::Relaxed);
         }
@@ -54,7 +83,7 @@ impl Totals {
         self.active += counters.active.load(Ordering::Relaxed);
         self.reading += counters.reading.load(Ordering::Relaxed);
         self.writing += counters.writing.load(Ordering::Relaxed);
-        self.add_copies(counters);
+        self.add_coded(counters);
     }
 }
 
@@ -74,6 +103,7 @@ static THREADS: Mutex<Threads> = Mutex::new(Threads {
         reading: 0,
         writing: 0,
         copies: [0; CODINGS],
+        compression: [0; Compression::COUNT],
     },
 });
 
@@ -95,7 +125,7 @@ impl Drop for Own {
         threads.running.retain(|other| !Arc::ptr_eq(other, &self.0));
         threads.ended.accepts += self.0.accepts.load(Ordering::Relaxed);
         threads.ended.requests += self.0.requests.load(Ordering::Relaxed);
-        threads.ended.add_copies(&self.0);
+        threads.ended.add_coded(&self.0);
     }
 }
 
@@ -141,6 +171,15 @@ pub fn count_copy(coding: usize) {
 /// Counts a request that came while its connection was answering another.
 pub fn count_request() {
     with_own(|own| add(&own.requests, 1));
+}
+
+/// Counts what compression on the fly did.
+pub fn count_compression(what: Compression, amount: u64) {
+    with_own(|own| {
+        if let Some(counter) = own.compression.get(what as usize) {
+            add(counter, amount);
+        }
+    });
 }
 
 /// What an open connection does now.

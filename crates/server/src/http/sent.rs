@@ -1,5 +1,6 @@
 //! The fields of the response, kept for `$sent_http_NAME` where a configuration uses such a variable.
 
+use super::counters::{self, Compression};
 use super::{Request, Response};
 use std::cell::Cell;
 use std::io::Write;
@@ -29,6 +30,8 @@ impl Compressed {
     pub fn count(&self, taken: usize, given: usize) {
         self.taken.set(self.taken.get() + taken as u64);
         self.given.set(self.given.get() + given as u64);
+        counters::count_compression(Compression::BytesIn, taken as u64);
+        counters::count_compression(Compression::BytesOut, given as u64);
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::config::model::{LocationId, LocationSettings};
 use crate::content::Content;
 use crate::content::file_cache;
+use crate::http::counters::{self, Compression};
 use crate::http::file::{self as http_file, Copied, Entry};
 use crate::http::request::Incoming;
 use crate::http::response::Repeat;
@@ -89,7 +90,10 @@ impl Ready {
                 copied.note_use();
                 Some(bytes)
             }
-            Source::Made(source, bytes, _) => is_fresh(source).then(|| bytes.clone()),
+            Source::Made(source, bytes, _) => is_fresh(source).then(|| {
+                counters::count_compression(Compression::Repeated, 1);
+                bytes.clone()
+            }),
         }
     }
 
