@@ -41,6 +41,7 @@ const LAYERS: &[&[&str]] = &[
         "image",
         "precompress",
         "pool",
+        "tls",
     ],
     // Every feature may log; the access log's own directives make it a feature, its position does not.
     &["request_body"],

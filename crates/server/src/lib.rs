@@ -27,6 +27,7 @@ pub mod pool; // workers of FastCGI: PHP
 pub mod precompress; // compressed copies of files, made in the background
 pub mod request_body; // what features read of a request's body
 pub mod rewrite;
+pub mod tls; // certificates, and on which terms connections are secured
 pub mod upstream; // 4: requests that other servers answer
 
 pub mod site; // what the process layer runs

@@ -7,7 +7,7 @@ use super::inventory::{self, Entry};
 use super::refused;
 use crate::{
     access, connection, content, encoding, filter, http, image, limit, listen, log, pipeline,
-    precompress, request_body, rewrite, routing, upstream, variables,
+    precompress, request_body, rewrite, routing, tls, upstream, variables,
 };
 use conf::table::{Arity, Contexts, Row};
 use std::collections::HashMap;
@@ -18,6 +18,7 @@ pub const TABLES: &[&[Row<Set>]] = &[
     super::main_settings::DIRECTIVES,
     listen::directive::DIRECTIVES,
     connection::request_head::DIRECTIVES,
+    tls::directive::DIRECTIVES,
     request_body::DIRECTIVES,
     connection::keepalive::DIRECTIVES,
     connection::transmission::DIRECTIVES,

@@ -8,7 +8,7 @@ use crate::routing::{hosts, locations};
 use crate::variables::registry::Variables;
 use crate::{
     access, connection, content, filter, image, limit, log, pipeline, precompress, request_body,
-    rewrite, upstream,
+    rewrite, tls, upstream,
 };
 use bytes::Bytes;
 
@@ -89,6 +89,7 @@ features! { RawLocation, LocationSettings,
 features! { RawServer, ServerSettings,
     request_head: connection::request_head,
     http2: connection::http2::directive,
+    tls: tls,
 }
 
 /// How a location is matched.
@@ -158,6 +159,10 @@ pub struct Server {
     /// The server-level settings, as a location that matches nothing.
     pub base: LocationId,
     pub settings: ServerSettings,
+    /// How its connections are secured, where it has a certificate.
+    pub tls: Option<std::sync::Arc<tls::context::Context>>,
+    /// Where its block begins.
+    pub position: Option<conf::Position>,
     pub program: rewrite::Program,
     /// Named locations are found from the server.
     pub named: std::collections::HashMap<Bytes, LocationId>,

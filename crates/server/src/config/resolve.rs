@@ -13,6 +13,7 @@ use crate::listen::{address, directive::Use};
 use crate::pipeline::hot;
 use crate::routing::hosts::{Hosts, NameError, ServerName};
 use crate::routing::locations::Routes;
+use crate::tls::context::Context;
 use crate::upstream::settings::Family;
 use crate::upstream::target::Groups;
 use crate::variables::registry::Variables;
@@ -20,6 +21,7 @@ use crate::{image, log, precompress, rewrite};
 use bytes::Bytes;
 use conf::Error;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// The `http` block under construction.
 #[derive(Default)]
@@ -124,6 +126,7 @@ impl Resolver {
     ) -> Result<Variables, Error> {
         self.captures_logged = build.variables.captures_logged;
         let mut end = None;
+        let (source, paths) = (build.source, build.paths);
         if let Some(frame) = build.http.frame.take() {
             end.clone_from(&frame.end);
             self.http_end.clone_from(&frame.end);
@@ -150,11 +153,15 @@ impl Resolver {
             for child in frame.children {
                 if let Child::Server(server) = child {
                     // What is wrong with a server as a whole, nginx finds at the end of `http`.
-                    (server.server.resolve(&server_settings).request_head.check())
+                    let resolved = server.server.resolve(&server_settings);
+                    (resolved.request_head.check())
                         .map_err(|message| Error::new(message, frame.end.clone()))?;
-                    self.server(*server, &settings, &server_settings)?;
+                    let tls = Context::new(&resolved.tls, source, paths)
+                        .map_err(|message| Error::new(message, None))?;
+                    self.server(*server, &settings, resolved, tls)?;
                 }
             }
+            self.check_secured()?;
             self.settle_pools()?;
         }
         self.check_locations(end, charset_maps)?;
@@ -175,12 +182,12 @@ impl Resolver {
         &mut self,
         frame: Frame,
         http: &LocationSettings,
-        http_server: &ServerSettings,
+        settings_of_server: ServerSettings,
+        tls: Option<Arc<Context>>,
     ) -> Result<(), Error> {
         let id = self.servers.len() as ServerId;
         let settings = frame.location.resolve(http);
         self.check(&settings)?;
-        let server_settings = frame.server.resolve(http_server);
         let base = self.push(
             Bytes::new(),
             LocationKind::None,
@@ -202,7 +209,9 @@ impl Resolver {
         self.servers.push(Server {
             name,
             base,
-            settings: server_settings,
+            settings: settings_of_server,
+            tls,
+            position: frame.position.clone(),
             program,
             named,
         });
@@ -222,6 +231,31 @@ impl Resolver {
             self.listen(place, id);
         }
         self.names.push(frame.names);
+        Ok(())
+    }
+
+    /// Every address where TLS is spoken has a certificate to show, or turns clients away on purpose.
+    fn check_secured(&self) -> Result<(), Error> {
+        let spoken = |(place, _): &(usize, _)| self.addresses.listen(*place).ssl;
+        for (place, hosts) in self.hosts.iter().enumerate().filter(spoken) {
+            let Some(hosts) = hosts else { continue };
+            let default = &self.servers[hosts.default as usize];
+            let without = match &default.tls {
+                None => Some(default),
+                Some(context) if !context.rejects => None,
+                Some(_) => (self.members[place].iter())
+                    .map(|&server| &self.servers[server as usize])
+                    .find(|server| server.tls.is_none()),
+            };
+            if let Some(server) = without {
+                return Err(Error {
+                    message:
+                        "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive"
+                            .to_owned(),
+                    position: server.position.clone(),
+                });
+            }
+        }
         Ok(())
     }
 

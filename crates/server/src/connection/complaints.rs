@@ -53,6 +53,21 @@ pub fn timed_out_waiting(generation: &Generation, listener: usize, connection: &
     );
 }
 
+/// A connection was not secured.
+pub fn handshake(
+    generation: &Generation,
+    listener: usize,
+    connection: &Connection,
+    message: fmt::Arguments<'_>,
+) {
+    error::write_connection(
+        logs(generation, listener),
+        connection,
+        Level::Info,
+        format_args!("{message} while SSL handshaking"),
+    );
+}
+
 /// What came is no header of the PROXY protocol.
 pub fn proxy_header(
     generation: &Generation,

@@ -1,14 +1,17 @@
 //! One HTTP/1 connection from accept to close: reads heads, has them answered, and decides whether it goes on.
 
+mod handshake;
 mod head;
 mod proxy_header;
 
+use self::handshake::Opened;
 use self::head::{HeadRead, Partial};
 use super::complaints;
 use super::discard;
 use super::http2::{Begun, Http2};
 use super::keepalive::Lingering;
 use super::request_head;
+use super::secured;
 use super::writer::{self, SendError, Unsent};
 use crate::config::Generation;
 use crate::http::counters::{Activity, Open};
@@ -160,8 +163,12 @@ impl Http1 {
                 served += 1;
                 if first {
                     self.timer.set(self.head_settings().timeout_ms);
-                    if self.expects_proxy_header() && !Box::pin(self.read_proxy_header()).await {
-                        return;
+                    if self.expects_opening() {
+                        match Box::pin(self.open()).await {
+                            Opened::Closed => return,
+                            Opened::Http2 => return self.change_to_http2().await,
+                            Opened::Http1 => {}
+                        }
                     }
                 }
                 let pipelined = !self.info.pending.borrow().is_empty();
@@ -250,6 +257,9 @@ impl Http1 {
         self.counted.set(Activity::Writing);
         self.timer.clear();
         if let Err(status) = request_head::prepare(&mut request, self.listener) {
+            return Err(Later::Refuse(request, status));
+        }
+        if let Err(status) = secured::check(&request, self.expects_tls()) {
             return Err(Later::Refuse(request, status));
         }
         request.keep_alive = request.keep_alive && !self.shared.is_shutting_down();
@@ -513,7 +523,7 @@ impl Http1 {
 
     /// Reads and drops what the client still sends, for `lingering_time` at most.
     async fn linger(mut self) {
-        let _ = sys::socket::shutdown(&self.info.stream, std::net::Shutdown::Write);
+        self.info.stream.shut_down();
         let generation = self.shared.generation();
         let Some(listener) = self.shared.listener_index(&generation, &self.info) else {
             return;

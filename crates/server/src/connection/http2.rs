@@ -154,6 +154,7 @@ impl Http2 {
         self.timer.set(timeout_ms);
         let mut handshake = pin!(self.builder().handshake::<_, Bytes>(link));
         let begun = std::future::poll_fn(|context| {
+            self.output.borrow_mut().begin_turn();
             if let Poll::Ready(begun) = handshake.as_mut().poll(context) {
                 return Poll::Ready(begun.ok());
             }

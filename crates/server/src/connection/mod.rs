@@ -6,5 +6,6 @@ pub mod http1;
 pub mod http2;
 pub mod keepalive;
 pub mod request_head;
+mod secured;
 pub mod transmission;
 pub mod writer;

@@ -154,7 +154,7 @@ fn first_writes(
             body = Body::Empty;
         }
     }
-    if memory.is_empty() && matches!(body, Body::Empty) {
+    if memory.is_empty() && matches!(body, Body::Empty) && stream.try_flush()? {
         request.sent.complete.set(true);
         return Ok(None);
     }
@@ -247,6 +247,7 @@ pub async fn finish(
             unsent.head,
         )
         .await?;
+        flush(stream, timer, request).await?;
         request.sent.complete.set(true);
         return Ok(());
     }
@@ -275,8 +276,17 @@ pub async fn finish(
         unsent.framing,
     )
     .await?;
+    flush(stream, timer, request).await?;
     request.sent.complete.set(true);
     Ok(())
+}
+
+/// Waits until what was written is with the kernel.
+async fn flush(stream: &Stream, timer: &mut Timer, request: &Request) -> Result<(), SendError> {
+    match stream.try_flush()? {
+        true => Ok(()),
+        false => writable(stream, timer, request).await,
+    }
 }
 
 /// Waits for room in the socket, no longer than `send_timeout`.

@@ -33,12 +33,17 @@ pub struct Connection {
     pub requests: Cell<u64>,
     /// When the connection was accepted, in the thread's monotonic milliseconds.
     pub started_ms: u64,
-    pub tls: bool,
     /// What a proxy said of its client by the PROXY protocol.
     pub proxied: OnceCell<Box<wire::proxy_protocol::Header>>,
 }
 
 impl Connection {
+    /// Whether TLS is spoken on it.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.stream.tls().is_some()
+    }
+
     /// The address that the client connected to. Behind a listening socket without an address of its own the system
     /// is asked, once.
     #[must_use]

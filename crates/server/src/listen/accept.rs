@@ -335,7 +335,6 @@ fn spawn(stream: Stream, remote: SocketAddress, shared: &Rc<Shared>) {
         pending: RefCell::default(),
         requests: Cell::new(0),
         started_ms: thread::monotonic_ms(),
-        tls: false,
         proxied: Default::default(),
     };
     let place = Place::take(&shared.thread);

@@ -19,6 +19,8 @@ pub struct Listen {
     pub proxy_protocol: bool,
     /// Clients may speak HTTP/2 here, whatever the servers say.
     pub http2: bool,
+    /// TLS is spoken; said once it holds for the address.
+    pub ssl: bool,
     pub options: ListenOptions,
 }
 
@@ -32,6 +34,7 @@ impl Listen {
             bind: false,
             proxy_protocol: false,
             http2: false,
+            ssl: false,
             options: ListenOptions::default(),
         }
     }
@@ -47,7 +50,8 @@ pub fn parse(words: &[Word], inet: bool) -> Result<Listen, Complaint> {
             "default_server" | "default" => listen.default_server = true,
             "proxy_protocol" => listen.proxy_protocol = true,
             "http2" => listen.http2 = true,
-            "ssl" | "quic" => {
+            "ssl" => listen.ssl = true,
+            "quic" => {
                 return Err(format!(
                     "\"{text}\" parameter of the \"listen\" directive is not supported by gannet yet"
                 )
@@ -169,6 +173,7 @@ impl Addresses {
         known.default_server |= listen.default_server;
         known.proxy_protocol |= listen.proxy_protocol;
         known.http2 |= listen.http2;
+        known.ssl |= listen.ssl;
         if listen.bind {
             known.bind = true;
             known.options = listen.options;
@@ -180,6 +185,12 @@ impl Addresses {
     #[must_use]
     pub fn address(&self, index: usize) -> &Address {
         &self.all[index].address
+    }
+
+    /// What was said of the address with this place.
+    #[must_use]
+    pub fn listen(&self, index: usize) -> &Listen {
+        &self.all[index]
     }
 
     #[must_use]

@@ -2,6 +2,7 @@
 
 pub mod stream;
 pub mod timers;
+pub mod tls;
 pub mod tunnel;
 
 pub use stream::Stream;

@@ -1,8 +1,10 @@
-//! A client's or an upstream's socket, TCP or UNIX, with reads into a buffer that the thread's connections share. The
-//! runtime hears of a client's socket only when a read finds nothing: a connection whose request is there when it is accepted, and which ends with
+//! A client's or an upstream's socket, TCP or UNIX, plain or with TLS on it, with reads into a buffer that the thread's
+//! connections share. The runtime hears of a client's socket only when a read finds nothing: a connection whose request is there when it is accepted, and which ends with
 //! the response, is never registered with epoll.
 
-use std::cell::{Cell, RefCell};
+use super::tls::Session;
+use crate::http::thread;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
@@ -13,8 +15,16 @@ use tokio::io::unix::AsyncFd;
 /// Bytes that one read takes at most.
 pub const READ_SIZE: usize = 64 * 1024;
 
+/// Plain bytes that one read of records gives at most: what they hold, and a record that had begun before.
+const PLAIN_SIZE: usize = READ_SIZE + 32 * 1024;
+
+/// Bytes of a file that are encrypted at a time.
+const FILE_PIECE: usize = 64 * 1024;
+
 thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_SIZE].into_boxed_slice());
+    static PLAIN: RefCell<Box<[u8]>> = RefCell::new(vec![0; PLAIN_SIZE].into_boxed_slice());
+    static PIECE: RefCell<Box<[u8]>> = RefCell::new(vec![0; FILE_PIECE].into_boxed_slice());
 }
 
 /// A client's socket.
@@ -26,6 +36,8 @@ pub struct Stream {
     tried: Cell<bool>,
     /// The runtime said that there is something to read, and nobody read it: the next read tries first.
     untaken: Cell<bool>,
+    /// Set when a handshake begins.
+    tls: OnceCell<Box<RefCell<Session>>>,
 }
 
 /// The runtime's interest in a socket.
@@ -70,6 +82,7 @@ impl Stream {
             is_tcp,
             tried: Cell::new(false),
             untaken: Cell::new(false),
+            tls: OnceCell::new(),
         })
     }
 
@@ -83,6 +96,7 @@ impl Stream {
             is_tcp,
             tried: Cell::new(true),
             untaken: Cell::new(false),
+            tls: OnceCell::new(),
         })
     }
 
@@ -93,11 +107,175 @@ impl Stream {
         context: &mut Context<'_>,
         take: impl FnOnce(&[u8]) -> T,
     ) -> Poll<io::Result<T>> {
+        if let Some(session) = self.tls.get() {
+            return self.poll_read_tls(session, context, take);
+        }
         SCRATCH.with(|scratch| {
             let mut scratch = scratch.borrow_mut();
             let read = ready!(self.poll_receive(context, &mut scratch))?;
             Poll::Ready(Ok(take(&scratch[..read])))
         })
+    }
+
+    #[inline(never)]
+    fn poll_read_tls<T>(
+        &self,
+        session: &RefCell<Session>,
+        context: &mut Context<'_>,
+        take: impl FnOnce(&[u8]) -> T,
+    ) -> Poll<io::Result<T>> {
+        PLAIN.with(|plain| {
+            let mut plain = plain.borrow_mut();
+            let read = ready!(self.poll_decrypted(session, context, &mut plain))?;
+            Poll::Ready(Ok(take(&plain[..read])))
+        })
+    }
+
+    /// Reads records until one of them has something for the reader; 0 at the end.
+    fn poll_decrypted(
+        &self,
+        session: &RefCell<Session>,
+        context: &mut Context<'_>,
+        plain: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            {
+                let mut session = session.borrow_mut();
+                let stashed = session.take_stash(plain);
+                if stashed > 0 || session.has_ended() {
+                    return Poll::Ready(Ok(stashed));
+                }
+            }
+            // What reading has made the session say, and what the last writes left.
+            self.push(session, context)?;
+            let mut session = session.borrow_mut();
+            let count = SCRATCH.with(|scratch| {
+                let mut scratch = scratch.borrow_mut();
+                let read = ready!(self.poll_receive(context, &mut scratch))?;
+                if read == 0 {
+                    session.end();
+                }
+                Poll::Ready(session.receive(&scratch[..read], plain))
+            });
+            match ready!(count) {
+                Ok(0) => {}
+                Err(error) => {
+                    // The alert that says why.
+                    let _gone = session.flush(self.as_fd());
+                    return Poll::Ready(Err(error));
+                }
+                count => return Poll::Ready(count),
+            }
+        }
+    }
+
+    /// Writes what the session has for the socket; if it does not take all, the task is woken when it does.
+    fn push(&self, session: &RefCell<Session>, context: &mut Context<'_>) -> io::Result<()> {
+        while session.borrow().wants_write() {
+            if session.borrow_mut().flush(self.as_fd())? {
+                break;
+            }
+            self.clear_writable();
+            match self.poll_room(context) {
+                Poll::Ready(ready) => ready?,
+                Poll::Pending => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts TLS on the connection: all that is read and written from now on goes through the session.
+    pub fn secure(&self, session: Session) {
+        let _once = self.tls.set(Box::new(RefCell::new(session)));
+    }
+
+    /// Whether the handshake has chosen this protocol (ALPN).
+    #[must_use]
+    pub fn speaks(&self, protocol: &[u8]) -> bool {
+        (self.tls.get())
+            .is_some_and(|session| session.borrow().connection().alpn_protocol() == Some(protocol))
+    }
+
+    /// Gives the session bytes that were read before it was there.
+    pub fn feed(&self, records: &[u8]) -> io::Result<()> {
+        let Some(session) = self.tls.get() else {
+            return Ok(());
+        };
+        let mut session = session.borrow_mut();
+        let fed = PLAIN.with(|plain| session.receive_ahead(records, &mut plain.borrow_mut()));
+        if fed.is_err() {
+            // The alert that says why.
+            let _gone = session.flush(self.as_fd());
+        }
+        fed
+    }
+
+    /// The TLS session, if there is one.
+    #[must_use]
+    pub fn tls(&self) -> Option<&RefCell<Session>> {
+        self.tls.get().map(|session| &**session)
+    }
+
+    /// Carries a handshake on; ready when it is done. The end of the stream is an error.
+    pub fn poll_handshake(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(session) = self.tls.get() else {
+            return Poll::Ready(Ok(()));
+        };
+        loop {
+            self.push(session, context)?;
+            let mut session = session.borrow_mut();
+            if !session.is_handshaking() && !session.wants_write() {
+                return Poll::Ready(Ok(()));
+            }
+            if !session.is_handshaking() {
+                return Poll::Pending;
+            }
+            let received = SCRATCH.with(|scratch| {
+                let mut scratch = scratch.borrow_mut();
+                Poll::Ready(match ready!(self.poll_receive(context, &mut scratch))? {
+                    0 => Err(io::ErrorKind::UnexpectedEof.into()),
+                    read => PLAIN.with(|plain| {
+                        session.receive_ahead(&scratch[..read], &mut plain.borrow_mut())
+                    }),
+                })
+            });
+            if let Err(error) = ready!(received) {
+                let _gone = session.flush(self.as_fd());
+                return Poll::Ready(Err(error));
+            }
+        }
+    }
+
+    /// Ready when all that was taken is with the kernel. A plain connection keeps nothing back.
+    pub fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(session) = self.tls.get() else {
+            return Poll::Ready(Ok(()));
+        };
+        self.push(session, context)?;
+        match session.borrow().wants_write() {
+            true => Poll::Pending,
+            false => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Whether all that was taken is with the kernel, or could be put there at once.
+    pub fn try_flush(&self) -> io::Result<bool> {
+        match self.tls.get() {
+            None => Ok(true),
+            Some(session) => {
+                let mut session = session.borrow_mut();
+                Ok(!session.wants_write() || session.flush(self.as_fd())?)
+            }
+        }
+    }
+
+    /// Says that nothing more will be sent.
+    pub fn shut_down(&self) {
+        if let Some(session) = self.tls.get() {
+            session.borrow_mut().close(self.as_fd());
+        }
+        // A peer that is gone needs no telling.
+        let _gone = sys::socket::shutdown(self, std::net::Shutdown::Write);
     }
 
     fn poll_receive(
@@ -207,7 +385,7 @@ impl Stream {
 
     /// Ready when there is something to read, or the end; it stays to be read.
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
-        if self.untaken.get() {
+        if self.untaken.get() || self.has_decrypted() {
             return Poll::Ready(());
         }
         let watch = self.watch.borrow();
@@ -220,6 +398,9 @@ impl Stream {
     /// Whether nothing has come and the peer has not ended its side. A connection that is not watched is not asked.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
+        if let Some(session) = self.tls.get() {
+            return self.is_quiet_tls(&mut session.borrow_mut());
+        }
         let watch = self.watch.borrow();
         let Some(watching) = watch.as_ref() else {
             return true;
@@ -238,9 +419,45 @@ impl Stream {
         }
     }
 
-    /// Writes what the socket takes now; `WouldBlock` if nothing.
+    fn has_decrypted(&self) -> bool {
+        (self.tls.get()).is_some_and(|session| session.borrow().has_something())
+    }
+
+    /// Records may come that have nothing for the reader, such as session tickets: they are read, and the rest is kept.
+    fn is_quiet_tls(&self, session: &mut Session) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        while !session.has_something() {
+            let read = SCRATCH.with(|scratch| {
+                let mut scratch = scratch.borrow_mut();
+                let Poll::Ready(read) = self.poll_receive(&mut context, &mut scratch) else {
+                    return None;
+                };
+                PLAIN.with(|plain| match read {
+                    Ok(0) | Err(_) => session.end(),
+                    Ok(read) => {
+                        // A session that breaks here says so when it is used.
+                        let _broken =
+                            session.receive_ahead(&scratch[..read], &mut plain.borrow_mut());
+                    }
+                });
+                Some(())
+            });
+            if read.is_none() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Writes what the socket takes now; `WouldBlock` if nothing. What TLS has taken may still wait to be flushed.
     pub fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        sys::io::writev(self, slices)
+        match self.tls.get() {
+            None => sys::io::writev(self, slices),
+            Some(session) => {
+                let mut session = session.borrow_mut();
+                session.write(self.as_fd(), slices, thread::monotonic_ms())
+            }
+        }
     }
 
     /// Sends one piece; with `more` it waits to share a packet with what follows.
@@ -248,16 +465,60 @@ impl Stream {
         if bytes.is_empty() {
             return Ok(0);
         }
-        sys::io::send(self, bytes, more)
+        match self.tls.get() {
+            None => sys::io::send(self, bytes, more),
+            Some(session) if more && session.borrow_mut().hold(bytes) => Ok(bytes.len()),
+            Some(_) => self.try_write(&[IoSlice::new(bytes)]),
+        }
     }
 
     /// Lets the kernel copy from a file; 0 means that the file is shorter than it was.
     pub fn try_sendfile(&self, file: &impl AsFd, offset: u64, count: usize) -> io::Result<usize> {
-        sys::io::sendfile(self, file, offset, count)
+        match self.tls.get() {
+            None => sys::io::sendfile(self, file, offset, count),
+            Some(session) => self.send_encrypted(&mut session.borrow_mut(), file, offset, count),
+        }
+    }
+
+    #[inline(never)]
+    fn send_encrypted(
+        &self,
+        session: &mut Session,
+        file: &impl AsFd,
+        offset: u64,
+        count: usize,
+    ) -> io::Result<usize> {
+        let now_ms = thread::monotonic_ms();
+        PIECE.with(|piece| {
+            let mut piece = piece.borrow_mut();
+            let mut sent = 0;
+            while sent < count {
+                if session.has_records() && !session.flush_records(self.as_fd())? {
+                    break;
+                }
+                let wanted = (count - sent).min(FILE_PIECE);
+                let read = sys::io::pread(file, &mut piece[..wanted], offset + sent as u64)?;
+                if read == 0 {
+                    return Ok(sent);
+                }
+                sent += session.write(self.as_fd(), &[IoSlice::new(&piece[..read])], now_ms)?;
+            }
+            match sent {
+                0 if count > 0 => Err(io::ErrorKind::WouldBlock.into()),
+                sent => Ok(sent),
+            }
+        })
     }
 
     /// Waits until the socket may take more. To be called after a write said `WouldBlock` and `clear_writable`.
     pub fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.tls.get() {
+            None => self.poll_room(context),
+            Some(_) => self.poll_flush(context),
+        }
+    }
+
+    fn poll_room(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut watch = self.watch.borrow_mut();
         if !watch.as_ref().is_some_and(|watching| watching.writes) {
             // The former registration must be gone before the socket can have another.
@@ -293,6 +554,14 @@ impl Stream {
     #[must_use]
     pub fn is_tcp(&self) -> bool {
         self.is_tcp
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(session) = self.tls.get() {
+            session.borrow_mut().close(self.as_fd());
+        }
     }
 }
 

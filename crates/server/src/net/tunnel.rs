@@ -83,12 +83,15 @@ impl Way {
                     Err(error) => return Err(error),
                 }
             } else {
+                // What TLS has taken and the socket has not goes on by itself.
+                if let Poll::Ready(flushed) = to.poll_flush(context) {
+                    flushed?;
+                }
                 self.waiting.clear();
                 self.sent = 0;
                 if self.ended {
                     if !std::mem::replace(&mut self.shut, true) {
-                        // A peer that is gone needs no telling.
-                        let _gone = sys::socket::shutdown(to, std::net::Shutdown::Write);
+                        to.shut_down();
                     }
                     return Ok(moved);
                 }

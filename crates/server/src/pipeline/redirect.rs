@@ -63,7 +63,7 @@ pub fn apply(request: &Request, response: &mut Response) {
         return;
     }
     let mut absolute = Vec::with_capacity(64 + location.len());
-    absolute.extend_from_slice(if request.connection.tls {
+    absolute.extend_from_slice(if request.connection.is_tls() {
         b"https://"
     } else {
         b"http://"
@@ -76,7 +76,7 @@ pub fn apply(request: &Request, response: &mut Response) {
         (_, true) => append_address(request, &mut absolute),
     }
     let port = request.connection.local.port();
-    let default_port = if request.connection.tls { 443 } else { 80 };
+    let default_port = if request.connection.is_tls() { 443 } else { 80 };
     if settings.port && port != 0 && port != default_port {
         absolute.push(b':');
         absolute.extend_from_slice(port.to_string().as_bytes());

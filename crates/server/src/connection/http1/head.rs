@@ -116,6 +116,10 @@ impl Http1 {
 
     /// Whether the first bytes of the connection may be those of HTTP/2.
     fn may_be_http2(&self) -> bool {
+        // With TLS the handshake has settled it.
+        if self.info.is_tls() {
+            return false;
+        }
         let listener = &self.generation.config.http.listens[self.listener];
         let server = self.generation.config.server(listener.hosts.default);
         self.info.requests.get() == 0 && (listener.listen.http2 || server.settings.http2.on)

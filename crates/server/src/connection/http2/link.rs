@@ -58,7 +58,8 @@ impl Output {
         if self.waiting.capacity() > KEPT_MAX {
             self.waiting = Vec::new();
         }
-        Poll::Ready(Ok(()))
+        // TLS may keep back what the socket did not take.
+        stream.poll_flush(context)
     }
 
     /// Writes what waits and then of `slices`; gives how much of these went out.

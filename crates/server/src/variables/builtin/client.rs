@@ -48,14 +48,18 @@ pub const FIXED: &[Fixed] = &[
         append_told_port(request, out, |told| told.server_port)
     }),
     ("scheme", |request, out| {
-        let scheme: &[u8] = match request.connection.tls {
+        let scheme: &[u8] = match request.connection.is_tls() {
             true => b"https",
             false => b"http",
         };
         append(Some(scheme), out)
     }),
     ("https", |request, out| {
-        let on: &[u8] = if request.connection.tls { b"on" } else { b"" };
+        let on: &[u8] = if request.connection.is_tls() {
+            b"on"
+        } else {
+            b""
+        };
         append(Some(on), out)
     }),
     ("connection", |request, out| {
@@ -71,7 +75,7 @@ pub const FIXED: &[Fixed] = &[
     // Empty for HTTP/1.
     ("http2", |request, out| {
         let name = request.stream.as_ref();
-        let name = name.map_or("", |stream| stream.name(request.connection.tls));
+        let name = name.map_or("", |stream| stream.name(request.connection.is_tls()));
         out.extend_from_slice(name.as_bytes());
         true
     }),

@@ -1,0 +1,191 @@
+//! What the connections of a server are made with: certificates, suites, sessions, ready for rustls. Made when the
+//! configuration is read, so that what is wrong with a file is told then.
+
+use super::certificate::{self, Choice};
+use super::directive::Settings;
+use super::{ciphers, sessions, tickets};
+use crate::config::build::Paths;
+use crate::net::tls::{Records, fragment_size};
+use aws_lc_rs::digest;
+use bytes::Bytes;
+use conf::Source;
+use rustls::ServerConfig;
+use rustls::crypto::{CryptoProvider, aws_lc_rs as provider};
+use rustls::server::{NoServerSessionStorage, StoresServerSessions};
+use rustls::sign::CertifiedKey;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A server's side of TLS.
+#[derive(Debug)]
+pub struct Context {
+    http1: Arc<ServerConfig>,
+    http2: Arc<ServerConfig>,
+    pub records: Records,
+    /// The server has no certificate: who asks for it is turned away.
+    pub rejects: bool,
+}
+
+/// The protocols offered by ALPN, the preferred first.
+#[must_use]
+pub fn alpn(http2: bool) -> Vec<Vec<u8>> {
+    let http1: [&[u8]; 3] = [b"http/1.1", b"http/1.0", b"http/0.9"];
+    let http2: &[&[u8]] = if http2 { &[b"h2"] } else { &[] };
+    let all = http2.iter().chain(&http1);
+    all.map(|name| name.to_vec()).collect()
+}
+
+impl Context {
+    /// For a connection that may speak HTTP/2, or may not.
+    #[must_use]
+    pub fn config(&self, http2: bool) -> Arc<ServerConfig> {
+        Arc::clone(if http2 { &self.http2 } else { &self.http1 })
+    }
+
+    /// The context that the settings ask for, if they ask for one.
+    pub fn new(
+        settings: &Settings,
+        source: &dyn Source,
+        paths: &Paths,
+    ) -> Result<Option<Arc<Context>>, String> {
+        if settings.certificates.is_empty() && !settings.reject_handshake {
+            return Ok(None);
+        }
+        let keys = certified_keys(settings, source, paths)?;
+        let provider = Arc::new(crypto(settings)?);
+        let versions = settings.protocols.versions();
+        let builder = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&versions)
+            .map_err(|_| "ssl_protocols and ssl_ciphers leave nothing to offer".to_owned())?
+            .with_no_client_auth();
+        let terms = terms(&keys);
+        let rejects = settings.reject_handshake;
+        let mut config = builder.with_cert_resolver(Arc::new(Choice::new(keys)));
+        let records = match settings.buffer_size {
+            0 => Records::Growing,
+            size => Records::Fixed(usize::try_from(size).unwrap_or(usize::MAX)),
+        };
+        config.max_fragment_size = fragment_size(records);
+        config.ignore_client_order = settings.prefer_server_ciphers;
+        keep_sessions(&mut config, settings, terms);
+        let with = |http2| {
+            let mut config = config.clone();
+            config.alpn_protocols = alpn(http2);
+            Arc::new(config)
+        };
+        Ok(Some(Arc::new(Context {
+            http1: with(false),
+            http2: with(true),
+            records,
+            rejects,
+        })))
+    }
+}
+
+/// A path of the configuration.
+fn path(paths: &Paths, name: &Bytes) -> PathBuf {
+    paths.in_conf(&String::from_utf8_lossy(name))
+}
+
+/// Every certificate with its key.
+fn certified_keys(
+    settings: &Settings,
+    source: &dyn Source,
+    paths: &Paths,
+) -> Result<Vec<Arc<CertifiedKey>>, String> {
+    let mut joined = Vec::new();
+    for (place, certificate) in settings.certificates.iter().enumerate() {
+        let Some(key) = settings.keys.get(place) else {
+            let last = settings.certificates.last().unwrap_or(certificate);
+            let shown = String::from_utf8_lossy(last);
+            return Err(format!(
+                "no \"ssl_certificate_key\" is defined for certificate \"{shown}\""
+            ));
+        };
+        let (certificate, key) = (path(paths, certificate), path(paths, key));
+        let failed = |call: &str, why: String| {
+            format!(
+                "cannot load certificate \"{}\": {call}() failed {why}",
+                certificate.display()
+            )
+        };
+        let text = source
+            .read(&certificate)
+            .map_err(|error| failed("BIO_new_file", certificate::no_file(&certificate, &error)))?;
+        let chain =
+            certificate::chain(&text).map_err(|why| failed("PEM_read_bio_X509_AUX", why))?;
+        let failed = |call: &str, why: String| {
+            format!(
+                "cannot load certificate key \"{}\": {call}() failed {why}",
+                key.display()
+            )
+        };
+        let text = source
+            .read(&key)
+            .map_err(|error| failed("BIO_new_file", certificate::no_file(&key, &error)))?;
+        let parsed =
+            certificate::key(&text).map_err(|why| failed("PEM_read_bio_PrivateKey", why))?;
+        let pair = certificate::join(chain, &parsed)
+            .map_err(|why| format!("SSL_CTX_use_PrivateKey(\"{}\") failed {why}", key.display()))?;
+        joined.push(Arc::new(pair));
+    }
+    Ok(joined)
+}
+
+/// The suites and groups that are offered.
+fn crypto(settings: &Settings) -> Result<CryptoProvider, String> {
+    let written = String::from_utf8_lossy(&settings.ciphers);
+    let mut suites = ciphers::all13();
+    let old = ciphers::list(&written).map_err(|error| error.text("ssl_ciphers"))?;
+    suites.extend(old);
+    let curves = String::from_utf8_lossy(&settings.curves);
+    let groups = ciphers::groups(&curves).map_err(|unknown| {
+        let reason = match unknown.as_str() {
+            "" => format!("none of these is offered: {}", ciphers::group_names()),
+            name => format!("group '{name}' is not one of {}", ciphers::group_names()),
+        };
+        format!("SSL_CTX_set1_curves_list(\"{curves}\") failed ({reason})")
+    })?;
+    Ok(CryptoProvider {
+        cipher_suites: suites,
+        kx_groups: groups,
+        ..provider::default_provider()
+    })
+}
+
+/// What a session is bound to: it is taken up only where the same certificates are shown.
+fn terms(keys: &[Arc<CertifiedKey>]) -> [u8; 16] {
+    let mut all = digest::Context::new(&digest::SHA256);
+    for certificate in keys.iter().flat_map(|key| &key.cert) {
+        all.update(certificate);
+    }
+    let mut terms = [0; 16];
+    terms.copy_from_slice(&all.finish().as_ref()[..16]);
+    terms
+}
+
+fn keep_sessions(config: &mut ServerConfig, settings: &Settings, terms: [u8; 16]) {
+    let timeout = Duration::from_secs(settings.session_timeout);
+    let cache = &settings.session_cache;
+    let kept = match (&cache.shared, cache.builtin) {
+        (Some((name, size)), _) => Some(sessions::zone(name, *size)),
+        (None, Some(count)) => Some(sessions::builtin(count)),
+        (None, None) => None,
+    };
+    config.session_storage = match kept {
+        Some(sessions) => Arc::new(sessions::View {
+            sessions,
+            terms,
+            timeout,
+        }) as Arc<dyn StoresServerSessions>,
+        None => Arc::new(NoServerSessionStorage {}),
+    };
+    if settings.tickets {
+        config.ticketer = Arc::new(tickets::Tickets {
+            keys: Arc::clone(&settings.ticket_keys),
+            terms,
+            timeout,
+        });
+    }
+}

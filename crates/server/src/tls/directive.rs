@@ -1,0 +1,206 @@
+//! The directives `ssl_…` of servers.
+
+use super::ciphers::{Protocols, protocol};
+use crate::config::build::Build;
+use crate::config::directive::{Arity, HS, Outcome, Set, flag, row, sec, size};
+use crate::config::setting::{Complaint, Setting};
+use bytes::Bytes;
+use conf::table::Row;
+use conf::{Directive, values};
+use std::sync::Arc;
+
+pub const DIRECTIVES: &[Row<Set>] = &[
+    row(
+        "ssl_certificate",
+        HS,
+        Arity::Exactly(1),
+        |b, d| push(&mut b.server().tls.certificates, d),
+        "A certificate with its chain; several for several kinds of keys.",
+    ),
+    row(
+        "ssl_certificate_key",
+        HS,
+        Arity::Exactly(1),
+        |b, d| push(&mut b.server().tls.keys, d),
+        "The key of the certificate at the same place.",
+    ),
+    row(
+        "ssl_protocols",
+        HS,
+        Arity::AtLeast(1),
+        protocols,
+        "The versions that are offered; those before TLS 1.2 are not.",
+    ),
+    row(
+        "ssl_ciphers",
+        HS,
+        Arity::Exactly(1),
+        |b, d| text(&mut b.server().tls.ciphers, d),
+        "The cipher suites of TLS 1.2, as OpenSSL writes them.",
+    ),
+    row(
+        "ssl_prefer_server_ciphers",
+        HS,
+        Arity::Flag,
+        |b, d| flag(&mut b.server().tls.prefer_server_ciphers, d),
+        "Whether the server's order of cipher suites counts, or the client's.",
+    ),
+    row(
+        "ssl_ecdh_curve",
+        HS,
+        Arity::Exactly(1),
+        |b, d| text(&mut b.server().tls.curves, d),
+        "The groups of the key exchange.",
+    ),
+    row(
+        "ssl_session_cache",
+        HS,
+        Arity::Between(1, 2),
+        session_cache,
+        "Where sessions are kept that clients may take up again.",
+    ),
+    row(
+        "ssl_session_tickets",
+        HS,
+        Arity::Flag,
+        |b, d| flag(&mut b.server().tls.tickets, d),
+        "Whether clients keep their sessions themselves.",
+    ),
+    row(
+        "ssl_session_ticket_key",
+        HS,
+        Arity::Exactly(1),
+        ticket_key,
+        "A file of 48 or 80 bytes with a key for tickets; the first one makes them.",
+    ),
+    row(
+        "ssl_session_timeout",
+        HS,
+        Arity::Exactly(1),
+        |b, d| sec(&mut b.server().tls.session_timeout, d),
+        "How long a session may be taken up again.",
+    ),
+    row(
+        "ssl_buffer_size",
+        HS,
+        Arity::Exactly(1),
+        |b, d| size(&mut b.server().tls.buffer_size, d),
+        "The size of all records; without it they begin small and grow.",
+    ),
+    row(
+        "ssl_reject_handshake",
+        HS,
+        Arity::Flag,
+        |b, d| flag(&mut b.server().tls.reject_handshake, d),
+        "Refuse clients that ask for this server.",
+    ),
+];
+
+/// Where sessions are kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SessionCache {
+    /// `off`: clients are told that there are none.
+    pub off: bool,
+    /// Kept by this server alone: so many.
+    pub builtin: Option<u64>,
+    /// The name and the size of a zone that servers share.
+    pub shared: Option<(Bytes, u64)>,
+}
+
+crate::config::setting::settings! {
+    certificates: Arc<[Bytes]> = Arc::default(),
+    keys: Arc<[Bytes]> = Arc::default(),
+    protocols: Protocols = Protocols::default(),
+    ciphers: Bytes = Bytes::from_static(b"HIGH:!aNULL:!MD5"),
+    prefer_server_ciphers: bool = false,
+    curves: Bytes = Bytes::from_static(b"auto"),
+    session_cache: SessionCache = SessionCache::default(),
+    tickets: bool = true,
+    ticket_keys: Arc<[super::tickets::FileKey]> = Arc::default(),
+    session_timeout: u64 = 300,
+    /// 0: records begin small and grow.
+    buffer_size: u64 = 0,
+    reject_handshake: bool = false,
+}
+
+fn push(setting: &mut Setting<Arc<[Bytes]>>, directive: &Directive) -> Outcome {
+    let word = Bytes::copy_from_slice(&directive.args[0]);
+    let before = setting.0.take().unwrap_or_default();
+    setting.0 = Some(before.iter().cloned().chain([word]).collect());
+    Ok(())
+}
+
+fn text(setting: &mut Setting<Bytes>, directive: &Directive) -> Outcome {
+    let word = Bytes::copy_from_slice(&directive.args[0]);
+    setting.set(word)
+}
+
+fn protocols(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    build.server().tls.protocols.vacant()?;
+    let mut all = Protocols::none();
+    for word in &directive.args {
+        let one = protocol(word).ok_or_else(|| format!("invalid value \"{word}\""))?;
+        if all.contains(one) {
+            build.warn(directive, format!("duplicate value \"{word}\""));
+        }
+        all.add(one);
+    }
+    if all.has_old() {
+        let old = all.old_names().join(", ");
+        build.warn(
+            directive,
+            format!("{old}: protocols before TLSv1.2 are not offered"),
+        );
+    }
+    build.server().tls.protocols.set(all)
+}
+
+fn session_cache(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    build.server().tls.session_cache.vacant()?;
+    let mut cache = SessionCache::default();
+    for word in &directive.args {
+        let invalid = || Complaint::from(format!("invalid session cache \"{word}\""));
+        let text = word.as_str().ok_or_else(invalid)?;
+        match text.split_once(':') {
+            None if text == "off" => cache.off = true,
+            None if text == "none" => cache = SessionCache::default(),
+            None if text == "builtin" => cache.builtin = Some(super::sessions::BUILTIN_SESSIONS),
+            Some(("builtin", count)) => {
+                let count = values::parse_number(count.as_bytes()).ok_or_else(invalid)?;
+                cache.builtin = Some(count);
+            }
+            Some(("shared", zone)) => {
+                let (name, size) = zone.split_once(':').ok_or_else(invalid)?;
+                let size = values::parse_size(size.as_bytes())
+                    .filter(|_| !name.is_empty())
+                    .ok_or_else(invalid)?;
+                if size < super::sessions::ZONE_MIN {
+                    return Err(format!("session cache \"{word}\" is too small").into());
+                }
+                build
+                    .zones
+                    .add(name.as_bytes(), size, "ngx_http_ssl_module")?;
+                cache.shared = Some((Bytes::copy_from_slice(name.as_bytes()), size));
+            }
+            _ => return Err(invalid()),
+        }
+    }
+    build.server().tls.session_cache.set(cache)
+}
+
+fn ticket_key(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    let word = &directive.args[0];
+    let text = word.as_str().ok_or("invalid value")?;
+    let path = build.conf_path(text);
+    let shown = path.display();
+    let bytes = build.read_file(&path).map_err(|error| {
+        let error = sys::errno::Errno(&error);
+        Complaint::from(format!("open() \"{shown}\" failed ({error})"))
+    })?;
+    let key = super::tickets::FileKey::new(&bytes)
+        .ok_or_else(|| format!("\"{shown}\" must be 48 or 80 bytes"))?;
+    let setting = &mut build.server().tls.ticket_keys;
+    let before = setting.0.take().unwrap_or_default();
+    setting.0 = Some(before.iter().cloned().chain([key]).collect());
+    Ok(())
+}
