@@ -2,6 +2,7 @@
 
 mod children;
 
+use crate::cache;
 use crate::config::{self, Config, InForce, Paths};
 use crate::filter;
 use crate::image;
@@ -67,6 +68,7 @@ impl Program for Site {
         precompress::watch::start(&config);
         image::start(&config);
         filter::dictionary::start(&config);
+        cache::upkeep::begin(&config.http.caches);
         let mut keeper = None;
         let none = pool::Pools::default();
         let plan = spawn.plan;
@@ -124,6 +126,7 @@ impl Service<Arc<Config>> for Running {
         limits.inherit(&self.config.http.limits);
         install_logs(&config, resources);
         (config.http.upstreams).adopt(&self.config.http.upstreams);
+        cache::upkeep::begin(&config.http.caches);
         let former = &self.config.http.pools;
         begin_pools(&mut self.keeper, &config, former, plan, &self.notifier)?;
         let in_force = Arc::new(InForce::new(self.notifier.clone()));
@@ -245,6 +248,8 @@ fn plan(config: &Config, _: &Paths) -> Result<Plan, String> {
     plan.log_files = config.logs.paths();
     plan.directories = precompress::directories(config);
     plan.directories.extend(image::directories(config));
+    let caches = config.http.caches.zones.iter();
+    (plan.directories).extend(caches.map(|(path, _)| path.directory.clone()));
     plan.listen = config
         .http
         .listens

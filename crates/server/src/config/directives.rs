@@ -6,8 +6,8 @@ use super::directive::Set;
 use super::inventory::{self, Entry};
 use super::refused;
 use crate::{
-    access, connection, content, encoding, filter, http, image, limit, listen, log, pipeline,
-    precompress, request_body, rewrite, routing, tls, upstream, variables,
+    access, cache, connection, content, encoding, filter, http, image, limit, listen, log,
+    pipeline, precompress, request_body, rewrite, routing, tls, upstream, variables,
 };
 use conf::table::{Arity, Contexts, Row};
 use std::collections::HashMap;
@@ -60,6 +60,9 @@ pub const TABLES: &[&[Row<Set>]] = &[
     upstream::early_hints::DIRECTIVES,
     upstream::settings::PROXY,
     upstream::settings::FASTCGI,
+    cache::directive::PROXY,
+    cache::directive::PROXY_ONLY,
+    cache::directive::FASTCGI,
     upstream::proxy::DIRECTIVES,
     upstream::fastcgi::DIRECTIVES,
     crate::pool::directive::DIRECTIVES,

@@ -7,8 +7,8 @@ use crate::content::Content;
 use crate::routing::{hosts, locations};
 use crate::variables::registry::Variables;
 use crate::{
-    access, connection, content, filter, image, limit, log, pipeline, precompress, request_body,
-    rewrite, tls, upstream,
+    access, cache, connection, content, filter, image, limit, log, pipeline, precompress,
+    request_body, rewrite, tls, upstream,
 };
 use bytes::Bytes;
 
@@ -65,6 +65,8 @@ features! { RawLocation, LocationSettings,
     early_hints: upstream::early_hints,
     proxy_relay: upstream::settings,
     fastcgi_relay: upstream::settings,
+    proxy_cache: cache,
+    fastcgi_cache: cache,
     proxy: upstream::proxy,
     fastcgi: upstream::fastcgi,
     mime: crate::http::mime,
@@ -134,6 +136,7 @@ pub struct RawHttp {
     pub charset_names: Vec<Bytes>,
     pub precompress: precompress::directive::RawHttp,
     pub image: image::directive::RawHttp,
+    pub caches: cache::path::Paths,
 }
 
 /// A location, resolved.
@@ -183,6 +186,7 @@ pub struct Http {
     pub upstreams: upstream::target::Groups,
     pub precompress: precompress::directive::Http,
     pub image: image::directive::Http,
+    pub caches: cache::path::Zones,
 }
 
 /// One listening address with the servers behind it.

@@ -29,10 +29,8 @@ const OFF: &[&str] = &["off"];
 const NOT_DONE: &str = "it asks for what is so anyway.";
 
 pub const NEUTRAL: &[Neutral] = &[
-    neutral("fastcgi_cache", OFF, NOT_DONE),
     neutral("http3", OFF, NOT_DONE),
     neutral("mirror", OFF, NOT_DONE),
-    neutral("proxy_cache", OFF, NOT_DONE),
     neutral("slice", &["0"], NOT_DONE),
     neutral("userid", OFF, NOT_DONE),
 ];

@@ -49,6 +49,8 @@ pub struct Resolver {
     warnings: Vec<Error>,
     /// `fastcgi_pass pool:NAME` is looked up here.
     pub pools: crate::pool::Pools,
+    /// `proxy_cache` and `fastcgi_cache` are looked up here.
+    caches: crate::cache::path::Zones,
 }
 
 /// Resolves what `build` has read.
@@ -74,6 +76,7 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Failure> {
     let copies = precompress::directive::built_in_directory(build.paths);
     let precompress = build.http.precompress.resolve(&copies);
     let image = (build.http.image).resolve(&image::directive::built_in_directory(build.paths));
+    resolver.caches = std::mem::take(&mut build.http.caches).resolve();
     let read = resolver.http(build, &error_log, &mut logs, &charset_maps);
     let (resolver, variables) = match read {
         Ok(variables) => (resolver, variables),
@@ -107,6 +110,7 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Failure> {
             upstreams: resolver.upstreams,
             precompress,
             image,
+            caches: resolver.caches,
         },
         error_log: error_log.logs,
         logs,
@@ -411,13 +415,28 @@ impl Resolver {
     }
 
     /// What settings ask of each other.
-    fn check(&self, settings: &LocationSettings) -> Result<(), Error> {
+    fn check(&mut self, settings: &LocationSettings) -> Result<(), Error> {
         let relays = [
             (&settings.proxy_relay, Family::Proxy),
             (&settings.fastcgi_relay, Family::FastCgi),
         ];
         for (relay, family) in relays {
             (relay.check(family)).map_err(|message| Error::new(message, self.http_end.clone()))?;
+        }
+        for (cache, family) in [
+            (
+                &settings.proxy_cache,
+                &crate::cache::directive::PROXY_FAMILY,
+            ),
+            (
+                &settings.fastcgi_cache,
+                &crate::cache::directive::FASTCGI_FAMILY,
+            ),
+        ] {
+            let warning = cache.settle(&self.caches, family);
+            let warning = warning.map_err(|message| Error::new(message, self.http_end.clone()))?;
+            let warning = warning.map(|message| Error::new(message, self.http_end.clone()));
+            self.warnings.extend(warning);
         }
         Ok(())
     }
@@ -469,9 +488,11 @@ impl Resolver {
     /// A block inside a location that changes its settings (`if`, `limit_except`): a location that keeps the outer
     /// one's name, kind and content where it sets none of its own.
     pub fn nested(&mut self, frame: Frame, outer: LocationId) -> Result<LocationId, Error> {
-        let location = &self.locations[outer as usize];
-        let settings = frame.location.resolve(&location.settings);
+        let settings = frame
+            .location
+            .resolve(&self.locations[outer as usize].settings);
         self.check(&settings)?;
+        let location = &self.locations[outer as usize];
         let content = frame.content.unwrap_or_else(|| location.content.clone());
         let (name, kind) = (location.name.clone(), location.kind.clone());
         let id = self.push(name, kind, settings, content);

@@ -132,6 +132,7 @@ impl BodyStream for Piece {
 /// 416 with the fields that the response has so far; the error pages give it a body.
 fn unsatisfiable(response: &mut Response, size: u64) -> Interrupt {
     let mut headers = std::mem::take(&mut response.headers);
+    headers.remove("Last-Modified");
     headers.push("Content-Range", format!("bytes */{size}"));
     Interrupt::Respond(Box::new(Response {
         headers,

@@ -2,6 +2,7 @@
 
 pub mod body;
 pub mod body_reader;
+pub mod cached;
 pub mod client_stream;
 pub mod counters;
 pub mod credentials;

@@ -1,5 +1,6 @@
 //! A request on its way through the phases: what was received, where it stands now, and what was sent.
 
+use super::cached::Cached;
 use super::client_stream::ClientStream;
 use super::temp_file::TempFile;
 use super::trace::Trace;
@@ -258,6 +259,8 @@ pub struct Request {
     pub time_format: RefCell<Option<Bytes>>,
     /// What other servers made of it, if any was asked.
     pub upstream: Option<Box<Trace>>,
+    /// What the cache did with it, if it was asked.
+    pub cached: Option<Box<Cached>>,
 }
 
 impl Request {
@@ -321,6 +324,7 @@ impl Request {
             includes: OnceCell::new(),
             time_format: RefCell::default(),
             upstream: None,
+            cached: None,
         }
     }
 

@@ -102,7 +102,9 @@ impl Trace {
         match trace {
             None => trace.insert(Box::default()),
             Some(trace) => {
-                trace.attempts.push(Rc::default());
+                if !trace.attempts.is_empty() {
+                    trace.attempts.push(Rc::default());
+                }
                 trace.forget_response();
                 trace
             }

@@ -16,6 +16,7 @@ pub struct Slot {
     pub key: Key,
     /// Of its file.
     pub bytes: u64,
+    /// 0: it belongs to none.
     pub group: u64,
     /// When it was used last, in seconds since 1970. Whoever keeps the body in memory shares it.
     pub used: Arc<AtomicU64>,
@@ -77,6 +78,9 @@ impl Index {
             Some(former) => self.subtract(&former),
             None => drop(self.entries.fetch_add(1, Ordering::Relaxed)),
         }
+        if group == 0 {
+            return;
+        }
         let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
         let keys = groups.entry(group).or_default();
         if !keys.contains(&key) {
@@ -107,6 +111,9 @@ impl Index {
         }
         self.subtract(slot);
         self.entries.fetch_sub(1, Ordering::Relaxed);
+        if slot.group == 0 {
+            return true;
+        }
         let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(keys) = groups.get_mut(&slot.group) {
             keys.retain(|key| *key != slot.key);
@@ -139,6 +146,18 @@ impl Index {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The slots that were not used since `second`.
+    #[must_use]
+    pub fn unused_since(&self, second: u64) -> Vec<Arc<Slot>> {
+        let mut unused = Vec::new();
+        for part in &self.parts {
+            let part = part.lock().unwrap_or_else(PoisonError::into_inner);
+            let old = |slot: &&Arc<Slot>| slot.used.load(Ordering::Relaxed) < second;
+            unused.extend(part.values().filter(old).cloned());
+        }
+        unused
     }
 
     /// The slots that were not used for longest: so many of them that without them the index would be within both limits,

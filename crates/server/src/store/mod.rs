@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use sys::io::Cached;
@@ -38,6 +38,7 @@ const PIECE: usize = 64 * 1024;
 pub struct Store {
     directory: PathBuf,
     bytes_max: AtomicU64,
+    entries_max: AtomicUsize,
     index: Index,
     version: AtomicU64,
     scanned: AtomicBool,
@@ -101,6 +102,7 @@ impl Store {
         Store {
             directory: directory.to_path_buf(),
             bytes_max: AtomicU64::new(bytes_max),
+            entries_max: AtomicUsize::new(ENTRIES_MAX),
             index: Index::default(),
             version: AtomicU64::new(0),
             scanned: AtomicBool::new(false),
@@ -116,6 +118,25 @@ impl Store {
     #[must_use]
     pub fn bytes_max(&self) -> u64 {
         self.bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// From now on with these limits.
+    pub fn set_limits(&self, bytes_max: u64, entries_max: usize) {
+        self.bytes_max.store(bytes_max, Ordering::Relaxed);
+        self.entries_max.store(entries_max, Ordering::Relaxed);
+        self.make_room();
+    }
+
+    /// Every entry that was not used since `second`, counted since 1970.
+    #[must_use]
+    pub fn unused_since(&self, second: u64) -> Vec<Arc<Slot>> {
+        self.index.unused_since(second)
+    }
+
+    /// Every entry.
+    #[must_use]
+    pub fn slots(&self) -> Vec<Arc<Slot>> {
+        self.index.unused_since(u64::MAX)
     }
 
     /// Changes whenever an entry comes: what was not found need not be looked for again before that.
@@ -159,7 +180,7 @@ impl Store {
     }
 
     /// Begins an entry; blocks on the disk.
-    pub fn writer(&self, text: &[u8], metadata: &[u8], group: u64) -> io::Result<Writer<'_>> {
+    pub fn writer(&self, text: &[u8], metadata: &[u8], group: u64) -> io::Result<Writer> {
         Writer::create(self, text, metadata, group)
     }
 
@@ -173,7 +194,7 @@ impl Store {
     ) -> io::Result<Arc<Slot>> {
         let mut writer = self.writer(text, metadata, group)?;
         writer.write(body)?;
-        writer.finish()
+        writer.finish(self)
     }
 
     /// An entry that the scan has not come to yet, if the disk has it; blocks on the disk.
@@ -259,6 +280,22 @@ impl Store {
         decode(&bytes, key, size).map(Some)
     }
 
+    /// Changes the metadata of an entry to others of the same length; blocks on the disk. An entry that a crash leaves
+    /// half changed is broken, and found so by its hash.
+    pub fn change(&self, slot: &Slot, metadata: &[u8]) -> io::Result<()> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(self.path(slot.key))?;
+        let head = self.read_head(&file, slot.key, Reading::Blocking)?;
+        let Some(mut head) = head.filter(|head| head.metadata.len() == metadata.len()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        head.metadata = metadata.into();
+        let bytes = head.encode().ok_or(io::ErrorKind::InvalidInput)?;
+        std::os::unix::fs::FileExt::write_all_at(&file, &bytes, 0)
+    }
+
     /// Drops an entry.
     pub fn remove(&self, slot: &Arc<Slot>) {
         if self.index.remove(slot) {
@@ -295,7 +332,8 @@ impl Store {
     }
 
     fn make_room(&self) {
-        for slot in self.index.surplus(self.bytes_max(), ENTRIES_MAX) {
+        let entries_max = self.entries_max.load(Ordering::Relaxed);
+        for slot in self.index.surplus(self.bytes_max(), entries_max) {
             self.remove(&slot);
             self.evicted.fetch_add(1, Ordering::Relaxed);
         }

@@ -21,8 +21,8 @@ pub const TEMPORARY: &str = "tmp-";
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// An entry that is being written; dropped before its end, it leaves nothing.
-pub struct Writer<'a> {
-    store: &'a Store,
+pub struct Writer {
+    bytes_max: u64,
     file: File,
     /// None once it has its own name.
     temporary: Option<PathBuf>,
@@ -30,13 +30,13 @@ pub struct Writer<'a> {
     hasher: XxHash3_64,
 }
 
-impl<'a> Writer<'a> {
+impl Writer {
     pub(super) fn create(
-        store: &'a Store,
+        store: &Store,
         text: &[u8],
         metadata: &[u8],
         group: u64,
-    ) -> io::Result<Writer<'a>> {
+    ) -> io::Result<Writer> {
         let head = Head {
             text: text.into(),
             metadata: metadata.into(),
@@ -47,7 +47,7 @@ impl<'a> Writer<'a> {
         let room = head.encode().ok_or(io::ErrorKind::InvalidInput)?;
         let (file, path) = create_file(&store.directory)?;
         let mut writer = Writer {
-            store,
+            bytes_max: store.bytes_max(),
             file,
             temporary: Some(path),
             head,
@@ -60,26 +60,43 @@ impl<'a> Writer<'a> {
     /// Appends to the body. An error is for good: the entry will not be.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.head.body_bytes += bytes.len() as u64;
-        if self.head.file_bytes() > self.store.bytes_max() {
+        if self.head.file_bytes() > self.bytes_max {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         self.hasher.write(bytes);
         self.file.write_all(bytes)
     }
 
-    /// Makes the entry what its key leads to, in place of the former one.
-    pub fn finish(mut self) -> io::Result<Arc<Slot>> {
+    /// Where the body begins in the file.
+    #[must_use]
+    pub fn body_offset(&self) -> u64 {
+        self.head.bytes()
+    }
+
+    /// Bytes of the body so far.
+    #[must_use]
+    pub fn body_bytes(&self) -> u64 {
+        self.head.body_bytes
+    }
+
+    /// The file, for who reads along.
+    pub fn file(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// Makes the entry what its key leads to in the store it was begun for, in place of the former one.
+    pub fn finish(mut self, store: &Store) -> io::Result<Arc<Slot>> {
         self.head.body_hash = self.hasher.finish();
         let head = self.head.encode().ok_or(io::ErrorKind::InvalidInput)?;
         self.file.write_all_at(&head, 0)?;
         let key = Key::of(&self.head.text);
-        let target = self.store.path(key);
+        let target = store.path(key);
         let Some(temporary) = &self.temporary else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
         match std::fs::rename(temporary, &target) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                make_directory(target.parent().unwrap_or(&self.store.directory))?;
+                make_directory(target.parent().unwrap_or(&store.directory))?;
                 std::fs::rename(temporary, &target)?;
             }
             other => other?,
@@ -87,12 +104,12 @@ impl<'a> Writer<'a> {
         self.temporary = None;
         let bytes = self.head.file_bytes();
         let slot = Slot::new(key, bytes, self.head.group, unix_seconds(), true);
-        self.store.added(Arc::clone(&slot));
+        store.added(Arc::clone(&slot));
         Ok(slot)
     }
 }
 
-impl Drop for Writer<'_> {
+impl Drop for Writer {
     fn drop(&mut self) {
         if let Some(path) = &self.temporary {
             // The next scan removes what could not be removed now.
@@ -107,7 +124,12 @@ fn create_file(directory: &Path) -> io::Result<(File, PathBuf)> {
     let path = directory.join(format!("{TEMPORARY}{}-{number}", sys::process::own_pid()));
     let open = || {
         let mut options = File::options();
-        options.write(true).create_new(true).mode(0o600).open(&path)
+        options
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
     };
     let file = match open() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

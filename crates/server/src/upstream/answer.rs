@@ -1,6 +1,7 @@
 //! The client's response, made of an upstream's: its fields, where it sends the request instead, and its body.
 
-use super::body::{Ending, Limits, UpstreamBody};
+use super::body::{Ending, Framing, Limits, UpstreamBody};
+use super::cached::Fetch;
 use super::failure::Stage;
 use super::group::Peer;
 use super::idle::{self, Link, Owner};
@@ -12,13 +13,14 @@ use super::response_head::{self, Instructions, Redirect};
 use super::settings::{Family, Settings};
 use super::store_file::StoreFile;
 use crate::http::body::Body;
-use crate::http::trace::Attempt;
+use crate::http::trace::{Attempt, Late};
 use crate::http::{Interrupt, Phase, Request, Response};
 use crate::log::error::{Level, write_late, write_request};
 use crate::net::tunnel::{Times, Tunnel};
 use bytes::Bytes;
 use std::rc::Rc;
 use wire::http1::Known;
+use wire::http1::response::Head;
 
 /// Makes the client's response of the upstream's.
 pub fn finish(
@@ -31,35 +33,35 @@ pub fn finish(
 ) -> Phase<Response> {
     let attempt = Rc::clone(&ending.attempt);
     attempt.status.set(answer.head.status);
-    keep_fields(request, &answer);
+    if let Some(fetch) = &job.fetch
+        && let Some(kept) = fetch.in_place_of(request, job.family, settings, &answer)
+    {
+        attempt.end();
+        let framing = answer.framing(job.is_head, job.keep);
+        give_back(line, framing.ok().and_then(|(framing, _)| framing), &answer);
+        return kept;
+    }
+    keep_fields_of(request, &answer.head, &answer.buffer);
+    let fetch = job.fetch.as_ref();
+    let keep = fetch.and_then(|fetch| fetch.judge(request, job.family, settings, &answer));
     let received = response_head::read(request, job.family, settings, &answer.head, &answer.buffer)
         .inspect_err(|_| attempt.end())?;
     let (mut response, mut instructions) = (received.response, received.instructions);
     let (framing, length) = answer
         .framing(job.is_head, job.keep)
         .map_err(|text| refuse(request, &attempt, &text))?;
-    let interrupt = intercept(request, settings, &response, &attempt).or_else(|| {
-        if let Some(rate) = instructions.limit_rate {
-            request.limit_rate.set(Some(rate));
-        }
-        let redirect = instructions.redirect.take()?;
-        attempt.end();
-        Some(go_on(request, redirect))
-    });
+    response.skip_conditions &= !request.cached.as_ref().is_some_and(|c| c.is_whole);
+    let keeper = fetch.filter(|_| keep.is_some());
+    let interrupt = elsewhere(request, job, settings, &response, &mut instructions, keeper);
     if let Some(interrupt) = interrupt {
-        if let (Line::Leased(lease), Some(framing), From::FastCgi { rest, .. }) =
-            (line, framing, &answer.from)
-        {
-            pooled::discard(lease, framing, rest, response.status);
-        }
+        attempt.end();
+        give_back(line, framing, &answer);
         return Err(interrupt);
     }
     if response.content_type.is_some() {
         request.content_type = None;
     }
-    let is_switch = answer.head.status == 101 || response.status == 101;
-    ending.keeps &= !answer.is_early && answer.keeps_alive() && !is_switch;
-    request.keep_alive &= !is_switch;
+    ending.keeps &= keeps_alive(request, &answer, &response);
     let line = match line {
         Line::Own(link) if response.status == 101 && request.field(Known::Upgrade).is_some() => {
             return Ok(switch(settings, link, answer, response));
@@ -68,35 +70,82 @@ pub fn finish(
     };
     let to_head = request.is_head() || job.is_head;
     let has_body = framing.is_some();
-    let Some(framing) = framing.filter(|_| !to_head || job.family == Family::FastCgi) else {
+    let is_kept = keep.is_some();
+    // A head alone is wanted: the child goes on when the rest was read.
+    let (line, framing) = match (line, framing, &answer.from) {
+        (Line::Leased(lease), Some(framing), From::FastCgi { rest, .. }) if to_head && !is_kept => {
+            attempt.end();
+            pooled::discard(lease, framing, rest, attempt.status.get());
+            response.content_length = length;
+            return Ok(response);
+        }
+        (line, framing, _) => (line, framing),
+    };
+    let is_wanted = !to_head || job.family == Family::FastCgi || (is_kept && !job.is_head);
+    let Some(framing) = framing.filter(|_| is_wanted) else {
         attempt.end();
         // A body that nobody asked for is still to come.
         let clean = !has_body && answer.head_length == answer.buffer.len();
         ending.complete(line, clean);
         response.content_length = length;
-        response.body = Body::Empty;
+        keep.into_iter()
+            .for_each(|keep| keep.keep(request, &mut response));
         return Ok(response);
     };
-    let late = request.upstream.as_ref();
-    let late = late.map_or_else(Rc::default, |trace| Rc::clone(&trace.late));
-    let line = match (line, &answer.from) {
-        // A head alone is wanted: the child goes on when the rest was read.
-        (Line::Leased(lease), From::FastCgi { rest, .. }) if to_head => {
-            attempt.end();
-            pooled::discard(lease, framing, rest, attempt.status.get());
-            response.content_length = length;
-            response.body = Body::Empty;
-            return Ok(response);
-        }
-        (line, _) => line,
-    };
+    let late = late_of(request);
     ending.file = StoreFile::begin(request, settings, job.family, &response, &late);
-    let limits = limits(request, settings, job.family, &instructions);
+    let limits = limits(request, settings, job.family, &instructions, keep.is_some());
     let body = UpstreamBody::new(line, framing, limits, Box::new(ending), attempt, late);
     response.content_length = length;
     response.body = begin(body, &answer);
+    keep.into_iter()
+        .for_each(|keep| keep.keep(request, &mut response));
     write_late(request);
     Ok(response)
+}
+
+/// Where the body tells what it comes to.
+fn late_of(request: &Request) -> Rc<Late> {
+    let trace = request.upstream.as_ref();
+    trace.map_or_else(Rc::default, |trace| Rc::clone(&trace.late))
+}
+
+/// Whether the connection may serve another request; one that becomes another protocol's serves none on either side.
+fn keeps_alive(request: &mut Request, answer: &Answer, response: &Response) -> bool {
+    let is_switch = answer.head.status == 101 || response.status == 101;
+    request.keep_alive &= !is_switch;
+    !answer.is_early && answer.keeps_alive() && !is_switch
+}
+
+/// Where the request goes on instead of to the client: a page of the configuration, or where X-Accel-Redirect leads.
+fn elsewhere(
+    request: &mut Request,
+    job: &Job,
+    settings: &Settings,
+    response: &Response,
+    instructions: &mut Instructions,
+    keeper: Option<&Rc<Fetch>>,
+) -> Option<Interrupt> {
+    if let Some(page) = intercept(request, settings, response) {
+        if let Some(fetch) = keeper {
+            fetch.keep_failure(request, job.family, response.status);
+        }
+        return Some(page);
+    }
+    if let Some(rate) = instructions.limit_rate {
+        request.limit_rate.set(Some(rate));
+    }
+    let redirect = instructions.redirect.take()?;
+    Some(go_on(request, redirect))
+}
+
+/// Nobody wants the rest of a response: a child of a pool is brought to its end, another connection is closed.
+fn give_back(line: Line, framing: Option<Framing>, answer: &Answer) {
+    if let (Line::Leased(lease), Some(framing), From::FastCgi { rest, .. }) =
+        (line, framing, &answer.from)
+    {
+        pooled::discard(lease, framing, rest, answer.head.status);
+    }
 }
 
 /// The body with what came of it behind the head; one that is whole already is no stream.
@@ -124,17 +173,11 @@ fn refuse(request: &Request, attempt: &Attempt, text: &str) -> Interrupt {
 }
 
 /// `proxy_intercept_errors`: a page of the configuration takes the response's place.
-fn intercept(
-    request: &mut Request,
-    settings: &Settings,
-    response: &Response,
-    attempt: &Attempt,
-) -> Option<Interrupt> {
+fn intercept(request: &mut Request, settings: &Settings, response: &Response) -> Option<Interrupt> {
     let pages = &request.location().settings.error_pages;
     if !settings.intercept_errors || response.status < 300 || !pages.has_page(response.status) {
         return None;
     }
-    attempt.end();
     let kept = response.headers.iter().filter(|header| {
         response.status == 401 && header.name.eq_ignore_ascii_case(b"WWW-Authenticate")
     });
@@ -148,7 +191,7 @@ fn intercept(
 }
 
 /// Keeps the fields as they came, for `$upstream_http_…`.
-fn keep_fields(request: &mut Request, answer: &Answer) {
+pub fn keep_fields_of(request: &mut Request, head: &Head, buffer: &[u8]) {
     if !request
         .generation
         .config
@@ -158,13 +201,12 @@ fn keep_fields(request: &mut Request, answer: &Answer) {
     {
         return;
     }
-    let copy = |span: wire::http1::Span| Bytes::copy_from_slice(span.of(&answer.buffer));
-    if let Some(trace) = &mut request.upstream {
-        let fields = answer.head.fields.iter();
-        trace.fields = fields
-            .map(|field| (copy(field.name), copy(field.value)))
-            .collect();
-    }
+    let copy = |span: wire::http1::Span| Bytes::copy_from_slice(span.of(buffer));
+    let trace = request.upstream.get_or_insert_default();
+    let fields = head.fields.iter();
+    trace.fields = fields
+        .map(|field| (copy(field.name), copy(field.value)))
+        .collect();
 }
 
 /// `X-Accel-Redirect`: the request goes on inside the server, with some of the response's fields.
@@ -195,6 +237,7 @@ fn limits(
     settings: &Settings,
     family: Family,
     instructions: &Instructions,
+    keeps: bool,
 ) -> Limits {
     let (number, size) = settings.buffers;
     let buffering = instructions.buffering.unwrap_or(settings.buffering);
@@ -207,7 +250,7 @@ fn limits(
         memory,
         file,
         pass_trailers: settings.pass_trailers,
-        client: (!settings.ignore_client_abort).then(|| request.client()),
+        client: (!settings.ignore_client_abort && !keeps).then(|| request.client()),
         temp: settings.temp_path(family),
         read_timeout_ms: settings.read_timeout_ms,
         rate: match buffering {

@@ -65,7 +65,7 @@ async fn wait(
         if let Poll::Ready(ready) = stream.poll_writable(context) {
             return Poll::Ready(ready.map_err(failed_late));
         }
-        if !settings.ignore_client_abort && request.poll_client_ended(context).is_ready() {
+        if settings.heeds_client(request) && request.poll_client_ended(context).is_ready() {
             return Poll::Ready(Err(Failure::ClientGone(Stage::Connecting)));
         }
         timer

@@ -1,6 +1,7 @@
 //! How a try at an upstream fails: what the log says, what the client gets, and whether another server may be asked.
 
 use super::settings::{Condition, Settings};
+use crate::cache::settings::UseStale;
 use crate::http::Request;
 use crate::log::error::Level;
 use std::io;
@@ -111,6 +112,17 @@ impl Failure {
             Failure::Status(status) => *status,
             Failure::ClientGone(_) => 499,
             _ => 502,
+        }
+    }
+
+    /// What `proxy_cache_use_stale` calls it; 0 for what nothing stands in for.
+    #[must_use]
+    pub fn stale_condition(&self) -> u16 {
+        match self {
+            Failure::TimedOut(_) => UseStale::TIMEOUT,
+            Failure::Invalid(_) => UseStale::INVALID_HEADER,
+            Failure::Call { .. } | Failure::Closed(_) => UseStale::ERROR,
+            Failure::Status(_) | Failure::ClientGone(_) => 0,
         }
     }
 

@@ -5,6 +5,7 @@ pub mod address; // a host as it is written
 pub mod answer; // the client's response, made of an upstream's
 pub mod balance; // the balancing methods
 pub mod body; // a response's body on its way to the client
+pub mod cached; // the cache before it all
 pub mod connect; // opening connections
 pub mod directive; // upstream { … }
 pub mod early_hints; // 103

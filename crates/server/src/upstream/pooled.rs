@@ -9,6 +9,7 @@ use super::relay::{Job, Way, begin_attempt, exchange};
 use super::response_head;
 use super::send::NotSent;
 use super::settings::{Family, Settings};
+use crate::cache::settings::UseStale;
 use crate::http::body::Body;
 use crate::http::trace::Trace;
 use crate::http::{Interrupt, Phase, Request, Response};
@@ -72,6 +73,7 @@ pub async fn ask(request: &mut Request, mut job: Job, id: PoolId) -> Phase<Respo
         };
         attempt.end();
         attempt.status.set(failure.status());
+        job.note_failure(failure.stale_condition());
         if let Some((level, text)) = failure.message() {
             write_request(request, level, format_args!("{text}"));
         }
@@ -95,7 +97,7 @@ async fn begin(
         if let Poll::Ready(begun) = begun.as_mut().poll(context) {
             return Poll::Ready(Some(begun));
         }
-        match !settings.ignore_client_abort {
+        match settings.heeds_client(request) {
             true => request.poll_client_ended(context).map(|()| None),
             false => Poll::Pending,
         }
@@ -113,6 +115,7 @@ async fn begin(
         Some(Err(refused)) => refused,
     };
     let name = &pool.name;
+    job.note_failure(UseStale::ERROR);
     let (what, retry_after) = match &refused {
         Unavailable::Full { retry_after } => ("its queue is full", retry_after),
         Unavailable::TooOld { retry_after } => ("the request has waited too long", retry_after),

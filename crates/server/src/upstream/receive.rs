@@ -27,6 +27,14 @@ pub struct Answer {
     pub is_early: bool,
 }
 
+impl Answer {
+    /// The head as it came.
+    #[must_use]
+    pub fn head_bytes(&self) -> &[u8] {
+        self.buffer.get(..self.head_length).unwrap_or_default()
+    }
+}
+
 /// What is known of the rest.
 pub enum From {
     Http,
@@ -94,7 +102,7 @@ impl Receiver<'_> {
                 }
                 Poll::Pending => {}
             }
-            if !self.settings.ignore_client_abort
+            if self.settings.heeds_client(self.request)
                 && self.request.poll_client_ended(context).is_ready()
             {
                 return Poll::Ready(Err(Failure::ClientGone(stage)));

@@ -2,6 +2,7 @@
 //! the response is read, and what failed is tried elsewhere where that is allowed. `answer` makes the response of it.
 
 use super::answer::{self, Finish};
+use super::cached::{self, Fetch, Looked};
 use super::failure::{Failure, Stage, may_repeat};
 use super::group::{Group, Outcome, Peer};
 use super::idle::{self, Owner};
@@ -11,6 +12,7 @@ use super::send::{NotSent, Sender, Source, Wrap};
 use super::settings::{Family, Settings};
 use super::sticky::Bond;
 use super::{connect, fastcgi, pooled, proxy, target};
+use crate::cache::settings::UseStale;
 use crate::content::Content;
 use crate::http::request::RequestBody;
 use crate::http::trace::{Attempt, Trace};
@@ -47,6 +49,8 @@ pub struct Job {
     wrap: Wrap,
     body: OwnBody,
     started_ms: u64,
+    /// The cache waits for what comes.
+    pub fetch: Option<Rc<Fetch>>,
 }
 
 /// The body to send.
@@ -59,8 +63,32 @@ enum OwnBody {
 }
 
 /// `proxy_pass`.
-pub async fn proxy(request: &mut Request, pass: &proxy::Pass) -> Phase<Response> {
+pub async fn proxy(request: &mut Request, pass: &Arc<proxy::Pass>) -> Phase<Response> {
     let destination = pass.destination(request)?;
+    let own_key =
+        |request: &Request, out: &mut Vec<u8>| proxy::write_key(request, pass, &destination, out);
+    let fetch = match cached::look(request, Family::Proxy, own_key).await? {
+        Looked::Answer(response) => return Ok(*response),
+        Looked::Ask(fetch) => fetch,
+        Looked::AnswerAndAsk(response, fetch) => {
+            let (mut copy, pass) = (cached::background(request, &fetch), Arc::clone(pass));
+            tokio::task::spawn_local(async move {
+                let fetched = ask_proxy(&mut copy, &pass, destination, Some(fetch)).await;
+                cached::drain(fetched, &copy);
+            });
+            return Ok(*response);
+        }
+    };
+    let outcome = ask_proxy(request, pass, destination, fetch.clone()).await;
+    cached::settle(request, Family::Proxy, fetch, outcome)
+}
+
+async fn ask_proxy(
+    request: &mut Request,
+    pass: &proxy::Pass,
+    destination: proxy::Destination,
+    fetch: Option<Rc<Fetch>>,
+) -> Phase<Response> {
     let (body, wrap, framing) = take_body(request, Family::Proxy).await?;
     let mut head = Vec::with_capacity(1024);
     let written = proxy::request_head::write(request, pass, &destination, framing, &mut head)?;
@@ -80,6 +108,7 @@ pub async fn proxy(request: &mut Request, pass: &proxy::Pass) -> Phase<Response>
             false => body,
         },
         started_ms: thread::monotonic_ms(),
+        fetch,
     };
     tries(request, job, &group).await
 }
@@ -87,6 +116,27 @@ pub async fn proxy(request: &mut Request, pass: &proxy::Pass) -> Phase<Response>
 /// `fastcgi_pass`.
 pub async fn fastcgi(request: &mut Request, pass: &fastcgi::Pass) -> Phase<Response> {
     let destination = pass.destination(request)?;
+    let fetch = match cached::look(request, Family::FastCgi, |_, _| {}).await? {
+        Looked::Answer(response) => return Ok(*response),
+        Looked::Ask(fetch) => fetch,
+        Looked::AnswerAndAsk(response, fetch) => {
+            let mut copy = cached::background(request, &fetch);
+            tokio::task::spawn_local(async move {
+                let fetched = ask_fastcgi(&mut copy, destination, Some(fetch)).await;
+                cached::drain(fetched, &copy);
+            });
+            return Ok(*response);
+        }
+    };
+    let outcome = ask_fastcgi(request, destination, fetch.clone()).await;
+    cached::settle(request, Family::FastCgi, fetch, outcome)
+}
+
+async fn ask_fastcgi(
+    request: &mut Request,
+    destination: fastcgi::Destination,
+    fetch: Option<Rc<Fetch>>,
+) -> Phase<Response> {
     let (body, _, _) = take_body(request, Family::FastCgi).await?;
     let is_pool = matches!(destination, fastcgi::Destination::Pool(_));
     let keep = is_pool || request.location().settings.fastcgi.keep_conn;
@@ -101,6 +151,7 @@ pub async fn fastcgi(request: &mut Request, pass: &fastcgi::Pass) -> Phase<Respo
         wrap: Wrap::Records,
         body,
         started_ms: thread::monotonic_ms(),
+        fetch,
     };
     let group = match &destination {
         fastcgi::Destination::Group(id) => known_group(request, *id),
@@ -180,12 +231,7 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
     let mut fresh = false;
     loop {
         let Some(peer) = group.next(&mut choice, request) else {
-            let attempt = begin_attempt(request, &job, &group.name);
-            attempt.status.set(502);
-            attempt.end();
-            let text = "no live upstreams while connecting to upstream";
-            write_request(request, Level::Error, format_args!("{text}"));
-            return Err(Interrupt::Status(502));
+            return Err(no_live(request, &job, group));
         };
         let attempt = begin_attempt(request, &job, peer.name());
         let owner = owner(request, group, &peer);
@@ -235,6 +281,7 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
             return Err(Interrupt::Status(499));
         }
         attempt.status.set(failure.status());
+        job.note_failure(failure.stale_condition());
         let goes_on = choice.tries > 0
             && (failure.may_go_on(settings) || is_stale)
             && job.may_go_on(request, settings, &way);
@@ -242,6 +289,17 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
             return Err(Interrupt::Status(failure.status()));
         }
     }
+}
+
+/// No server of the group can be asked now.
+fn no_live(request: &mut Request, job: &Job, group: &Group) -> Interrupt {
+    let attempt = begin_attempt(request, job, &group.name);
+    attempt.status.set(502);
+    attempt.end();
+    job.note_failure(UseStale::ERROR);
+    let text = "no live upstreams while connecting to upstream";
+    write_request(request, Level::Error, format_args!("{text}"));
+    Interrupt::Status(502)
 }
 
 /// Whose connections a try may use.
@@ -274,6 +332,13 @@ pub struct Way {
 }
 
 impl Job {
+    /// Notes for the cache how the last try failed.
+    pub fn note_failure(&self, condition: u16) {
+        if let Some(fetch) = &self.fetch {
+            fetch.note_failure(condition);
+        }
+    }
+
     /// Whether the request may be sent to another server as far as the request and the time are concerned.
     pub fn may_go_on(&self, request: &Request, settings: &Settings, way: &Way) -> bool {
         let elapsed_ms = thread::monotonic_ms().saturating_sub(self.started_ms);

@@ -274,7 +274,7 @@ impl Reader<'_> {
             | Known::KeepAlive
             | Known::TransferEncoding
             | Known::ContentLength => return Ok(()),
-            Known::AcceptRanges if self.settings.force_ranges => return Ok(()),
+            Known::AcceptRanges if self.cuts_ranges() => return Ok(()),
             Known::ContentType => {
                 self.received.response.set_content_type(passed);
                 return Ok(());
@@ -327,6 +327,17 @@ impl Reader<'_> {
             self.received.response.headers.push(name.to_vec(), passed);
         }
         Ok(())
+    }
+
+    /// Whether ranges are the server's matter: by the settings, or because the response is the whole one.
+    fn cuts_ranges(&mut self) -> bool {
+        if self.settings.force_ranges {
+            return true;
+        }
+        let is_whole = self.request.cached.as_ref().is_some_and(|c| c.is_whole);
+        self.received.response.allow_ranges |= is_whole;
+        self.received.response.single_range |= is_whole;
+        is_whole
     }
 
     fn finish(mut self) -> Phase<Received> {

@@ -87,7 +87,7 @@ impl Sender {
         sent: &std::cell::Cell<u64>,
     ) -> Result<bool, NotSent> {
         let relay = super::relay::settings(request);
-        let (timeout_ms, ignore_abort) = (relay.send_timeout_ms, relay.ignore_client_abort);
+        let (timeout_ms, ignore_abort) = (relay.send_timeout_ms, !relay.heeds_client(request));
         let mut waiting = false;
         let result = std::future::poll_fn(|context| {
             loop {

@@ -8,6 +8,7 @@ pub use directives::{FASTCGI, PROXY};
 pub use values::{Bind, Condition, IgnoredFields, Names, NextUpstream, Store, TRIES_UNLIMITED};
 
 use crate::config::defaults;
+use crate::http::Request;
 use crate::http::temp_file::TempPath;
 use crate::limit::rate::Amount;
 use std::sync::Arc;
@@ -81,6 +82,16 @@ impl Settings {
     /// The larger of the head's buffer and one of the body's: what the other sizes are measured by.
     fn largest_buffer(&self) -> u64 {
         self.buffer_size.max(self.buffers.1)
+    }
+
+    /// Whether a client that goes away ends the request: not where its response may be kept.
+    #[must_use]
+    pub fn heeds_client(&self, request: &Request) -> bool {
+        !self.ignore_client_abort
+            && !request
+                .cached
+                .as_ref()
+                .is_some_and(|cached| cached.is_fetch)
     }
 
     /// Bytes that may be on their way to the client while more is read.

@@ -6,10 +6,21 @@ use crate::log::error::{Level, write_request};
 use crate::variables::Template;
 use bytes::Bytes;
 use wire::fastcgi;
+use wire::fields::date;
 use wire::http1::{Field, Known};
 
 /// What a field's parameter begins with.
 const PREFIX: &[u8] = b"HTTP_";
+
+/// Fields that ask for a part, or for nothing: not told where the response may be kept.
+const OF_PARTS: [Known; 6] = [
+    Known::IfModifiedSince,
+    Known::IfUnmodifiedSince,
+    Known::IfNoneMatch,
+    Known::IfMatch,
+    Known::Range,
+    Known::IfRange,
+];
 
 /// One `fastcgi_param`.
 #[derive(Debug, Clone)]
@@ -87,8 +98,20 @@ pub fn write(request: &Request, keep: bool, out: &mut Vec<u8>) -> Phase {
             }),
         }
     }
+    let cached = request.cached.as_ref().filter(|cached| cached.is_fetch);
+    let own = &settings.fastcgi.params;
+    if let Some(cached) = cached {
+        if let Some(seconds) = cached.last_modified
+            && !own.replaces(b"IF_MODIFIED_SINCE")
+        {
+            params.pair(b"HTTP_IF_MODIFIED_SINCE", &date::format(seconds));
+        }
+        if !cached.etag.is_empty() && !own.replaces(b"IF_NONE_MATCH") {
+            params.pair(b"HTTP_IF_NONE_MATCH", &cached.etag);
+        }
+    }
     if settings.fastcgi_relay.pass_request_headers {
-        write_fields(request, &settings.fastcgi.params, &mut params);
+        write_fields(request, own, cached.is_some(), &mut params);
     }
     params.end().map_err(|error| {
         let message = format_args!("fastcgi request record is too big: {}", error.0);
@@ -97,7 +120,12 @@ pub fn write(request: &Request, keep: bool, out: &mut Vec<u8>) -> Phase {
     })
 }
 
-fn write_fields(request: &Request, replaced: &Params, params: &mut fastcgi::Params<'_>) {
+fn write_fields(
+    request: &Request,
+    replaced: &Params,
+    fetches: bool,
+    params: &mut fastcgi::Params<'_>,
+) {
     let fields = &request.head.fields;
     let mut name = Vec::with_capacity(64);
     let mut joined = Vec::new();
@@ -115,7 +143,8 @@ fn write_fields(request: &Request, replaced: &Params, params: &mut fastcgi::Para
                 .iter()
                 .map(|&byte| parameter_byte(byte)),
         );
-        if replaced.replaces(&name) {
+        let of_part = fetches && OF_PARTS.contains(&field.known);
+        if of_part || replaced.replaces(&name) {
             continue;
         }
         let mut value = request.text(field.value);

@@ -6,7 +6,7 @@ pub mod redirect; // Location and Refresh of responses
 pub mod request_head; // what is sent
 pub mod settings; // the directives
 
-pub use request_head::{Framing, Written};
+pub use request_head::{Framing, Written, write_key};
 pub use settings::{DIRECTIVES, Raw, Settings};
 
 use super::address::{Behind, Place};

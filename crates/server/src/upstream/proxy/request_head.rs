@@ -7,6 +7,7 @@ use crate::log::error::{Level, write_request};
 use crate::variables::Template;
 use std::ops::Range;
 use std::rc::Rc;
+use wire::fields::date;
 use wire::http1::Known;
 use wire::uri::{Class, escape_into};
 
@@ -53,6 +54,9 @@ enum Piece {
     ProxyHost,
     ContentLength,
     TransferEncoding,
+    /// Whether what is kept still holds.
+    IfModifiedSince,
+    IfNoneMatch,
 }
 
 /// Fields that are replaced or dropped unless `proxy_set_header` speaks of them.
@@ -67,10 +71,20 @@ const DEFAULTS: &[&str] = &[
     "Upgrade",
 ];
 
+/// The same for what is fetched for the cache: all of the response, whatever the client has or wants.
+const FETCH_DEFAULTS: &[&str] = &[
+    "If-Modified-Since",
+    "If-Unmodified-Since",
+    "If-None-Match",
+    "If-Match",
+    "Range",
+    "If-Range",
+];
+
 impl Fields {
-    /// Joins what was written with the defaults.
+    /// Joins what was written with the defaults; `fetches`: for requests whose responses may be kept.
     #[must_use]
-    pub fn compile(set: &[SetField], version: HttpVersion) -> Fields {
+    pub fn compile(set: &[SetField], version: HttpVersion, fetches: bool) -> Fields {
         let mut fields = Fields::default();
         for field in set {
             fields.replace(&field.name);
@@ -90,7 +104,8 @@ impl Fields {
                 }
             }
         }
-        for name in DEFAULTS {
+        let others = if fetches { FETCH_DEFAULTS } else { &[] };
+        for name in DEFAULTS.iter().chain(others) {
             if set
                 .iter()
                 .any(|field| field.name.eq_ignore_ascii_case(name.as_bytes()))
@@ -104,6 +119,8 @@ impl Fields {
                 ("Connection", HttpVersion::Http10) => fields.push_text(b"Connection: close\r\n"),
                 ("Content-Length", _) => fields.pieces.push(Piece::ContentLength),
                 ("Transfer-Encoding", _) => fields.pieces.push(Piece::TransferEncoding),
+                ("If-Modified-Since", _) => fields.pieces.push(Piece::IfModifiedSince),
+                ("If-None-Match", _) => fields.pieces.push(Piece::IfNoneMatch),
                 _ => {}
             }
         }
@@ -155,6 +172,23 @@ impl Fields {
                     out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
                 }
                 (Piece::ContentLength | Piece::TransferEncoding, _) => {}
+                (Piece::IfModifiedSince, _) => {
+                    let cached = request.cached.as_ref();
+                    if let Some(seconds) = cached.and_then(|cached| cached.last_modified) {
+                        out.extend_from_slice(b"If-Modified-Since: ");
+                        out.extend_from_slice(&date::format(seconds));
+                        out.extend_from_slice(b"\r\n");
+                    }
+                }
+                (Piece::IfNoneMatch, _) => {
+                    let cached = request.cached.as_ref();
+                    if let Some(etag) = cached.map(|cached| &cached.etag).filter(|e| !e.is_empty())
+                    {
+                        out.extend_from_slice(b"If-None-Match: ");
+                        out.extend_from_slice(etag);
+                        out.extend_from_slice(b"\r\n");
+                    }
+                }
             }
         }
     }
@@ -220,7 +254,14 @@ pub fn write(
         };
     }
     let start = out.len();
+    let fetches = request
+        .cached
+        .as_ref()
+        .is_some_and(|cached| cached.is_fetch);
     match &settings.proxy.method {
+        _ if fetches && request.is_head() && settings.proxy_cache.convert_head => {
+            out.extend_from_slice(b"GET");
+        }
         Some(method) => {
             method.append(request, out);
             make_one_line(&mut out[start..]);
@@ -244,9 +285,13 @@ pub fn write(
         HttpVersion::Http10 => b" HTTP/1.0\r\n",
         HttpVersion::Http11 => b" HTTP/1.1\r\n",
     });
-    settings.proxy.fields.write(request, framing, out);
+    let fields = match fetches {
+        true => &settings.proxy.fetch_fields,
+        false => &settings.proxy.fields,
+    };
+    fields.write(request, framing, out);
     if settings.proxy_relay.pass_request_headers {
-        write_client_s(request, &settings.proxy.fields, out);
+        write_client_s(request, fields, out);
     }
     out.extend_from_slice(b"\r\n");
     if let Some(body) = &body {
@@ -271,6 +316,15 @@ fn write_client_s(request: &Request, fields: &Fields, out: &mut Vec<u8>) {
         out.extend_from_slice(request.text(field.value));
         out.extend_from_slice(b"\r\n");
     }
+}
+
+/// Appends what a response is kept under where no key is written: the server, and the URI it is asked for.
+pub fn write_key(request: &Request, pass: &Pass, destination: &Destination, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"http://");
+    if let Some(proxied) = &request.proxied {
+        out.extend_from_slice(&proxied.host);
+    }
+    write_uri(request, pass, destination, out);
 }
 
 /// The URI: what variables made of it; or the client's as it came; or the current one, with the URI of proxy_pass in
@@ -330,7 +384,7 @@ mod tests {
                 value: Template::compile(value.as_bytes(), &mut registry).expect("a value"),
             })
             .collect();
-        Fields::compile(&set, version)
+        Fields::compile(&set, version, false)
     }
 
     fn shown(fields: &Fields) -> String {
@@ -342,6 +396,8 @@ mod tests {
                 Piece::ProxyHost => "HOST|".to_owned(),
                 Piece::ContentLength => "LENGTH|".to_owned(),
                 Piece::TransferEncoding => "CHUNKED|".to_owned(),
+                Piece::IfModifiedSince => "MODIFIED|".to_owned(),
+                Piece::IfNoneMatch => "NONE|".to_owned(),
             };
         }
         out

@@ -107,6 +107,8 @@ pub struct Settings {
     set_headers: Arc<Vec<SetField>>,
     /// The fields of a request, made of `set_headers` and the default ones.
     pub fields: Arc<Fields>,
+    /// The same where the response may be kept.
+    pub fetch_fields: Arc<Fields>,
     pub http_version: HttpVersion,
     pub method: Option<Arc<Template>>,
     pub body: Option<Arc<Template>>,
@@ -121,7 +123,8 @@ impl Default for Settings {
         let http_version = HttpVersion::default();
         Settings {
             set_headers: Arc::default(),
-            fields: Arc::new(Fields::compile(&[], http_version)),
+            fields: Arc::new(Fields::compile(&[], http_version, false)),
+            fetch_fields: Arc::new(Fields::compile(&[], http_version, true)),
             http_version,
             method: None,
             body: None,
@@ -141,13 +144,15 @@ impl Raw {
         let http_version = self.http_version.or(&parent.http_version);
         let is_parent_s =
             Arc::ptr_eq(&set_headers, &parent.set_headers) && http_version == parent.http_version;
-        let fields = match is_parent_s {
-            true => Arc::clone(&parent.fields),
-            false => Arc::new(Fields::compile(&set_headers, http_version)),
+        let compile = |fetches| Arc::new(Fields::compile(&set_headers, http_version, fetches));
+        let (fields, fetch_fields) = match is_parent_s {
+            true => (Arc::clone(&parent.fields), Arc::clone(&parent.fetch_fields)),
+            false => (compile(false), compile(true)),
         };
         Settings {
             set_headers,
             fields,
+            fetch_fields,
             http_version,
             method: self.method.or(&parent.method),
             body: self.body.or(&parent.body),

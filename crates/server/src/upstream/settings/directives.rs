@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// The table of the family whose directives begin with `$prefix` and whose settings are `$field`.
 macro_rules! directives {
-    ($prefix:literal, $field:ident, $fastcgi:literal) => {
+    ($prefix:literal, $field:ident, $cache:ident, $fastcgi:literal) => {
         &[
             row(
                 concat!($prefix, "_bind"),
@@ -211,6 +211,16 @@ macro_rules! directives {
                 |b, d| {
                     b.location().$field.store.vacant()?;
                     let store = Store::parse(b, &d.args[0])?;
+                    if !store.is_off() && b.location().$cache.cache.is_on() {
+                        return Err(concat!(
+                            "\"",
+                            $prefix,
+                            "_store\" directive is incompatible with \"",
+                            $prefix,
+                            "_cache\""
+                        )
+                        .into());
+                    }
                     b.location().$field.store.set(store)
                 },
                 "Keep responses as files.",
@@ -247,8 +257,8 @@ macro_rules! directives {
     };
 }
 
-pub const PROXY: &[Row<Set>] = directives!("proxy", proxy_relay, false);
-pub const FASTCGI: &[Row<Set>] = directives!("fastcgi", fastcgi_relay, true);
+pub const PROXY: &[Row<Set>] = directives!("proxy", proxy_relay, proxy_cache, false);
+pub const FASTCGI: &[Row<Set>] = directives!("fastcgi", fastcgi_relay, fastcgi_cache, true);
 
 /// A size whose default depends on others.
 fn some(setting: &mut Setting<Option<u64>>, directive: &Directive) -> Outcome {

@@ -243,6 +243,11 @@ pub enum Store {
 }
 
 impl Store {
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        matches!(self, Store::Off)
+    }
+
     pub fn parse(build: &mut Build<'_>, word: &Word) -> Result<Store, Complaint> {
         Ok(match &word[..] {
             b"off" => Store::Off,

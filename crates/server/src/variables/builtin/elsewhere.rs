@@ -36,7 +36,4 @@ pub const FIXED: &[Fixed] = &[
     ("ssl_session_reused", NOT_FOUND),
     ("ssl_sigalg", NOT_FOUND),
     ("ssl_sigalgs", NOT_FOUND),
-    ("upstream_cache_etag", NOT_FOUND),
-    ("upstream_cache_last_modified", NOT_FOUND),
-    ("upstream_cache_status", NOT_FOUND),
 ];

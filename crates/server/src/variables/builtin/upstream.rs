@@ -1,9 +1,9 @@
 //! Variables of the servers that a request was passed to: their addresses, what they answered, how long they took.
 
 use super::{Fixed, Prefixed, append, append_joined, append_number, append_seconds, names_field};
-use crate::http::Request;
 use crate::http::trace::{Attempt, Field};
-use wire::fields::cookie;
+use crate::http::{Request, thread};
+use wire::fields::{cookie, date};
 
 pub const FIXED: &[Fixed] = &[
     ("upstream_addr", |request, out| {
@@ -34,6 +34,32 @@ pub const FIXED: &[Fixed] = &[
     }),
     ("upstream_bytes_sent", |request, out| {
         counts(request, out, |attempt| attempt.bytes_sent.get())
+    }),
+    ("upstream_cache_status", |request, out| {
+        let cached = request.cached.as_ref();
+        append(cached.map(|cached| cached.status.as_str().as_bytes()), out)
+    }),
+    ("upstream_cache_last_modified", |request, out| {
+        let cached = request.cached.as_ref();
+        let seconds = cached.and_then(|cached| cached.last_modified);
+        append(
+            seconds.map(date::format).as_ref().map(|text| &text[..]),
+            out,
+        )
+    }),
+    ("upstream_cache_etag", |request, out| {
+        let cached = request.cached.as_ref();
+        let etag = cached.map(|cached| &cached.etag[..]);
+        append(etag.filter(|etag| !etag.is_empty()), out)
+    }),
+    // How long ago the response came that is kept, in seconds.
+    ("upstream_cache_age", |request, out| {
+        let stored = request.cached.as_ref().and_then(|cached| cached.stored);
+        let now = i64::try_from(thread::unix_ms() / 1000).unwrap_or(i64::MAX);
+        stored.is_some_and(|stored| append_number(now.saturating_sub(stored).unsigned_abs(), out))
+    }),
+    ("upstream_cache_key", |request, out| {
+        append(request.cached.as_ref().map(|cached| &cached.key[..]), out)
     }),
     // Gannet's own: how long the request was in the queue of a pool.
     ("pool_queue_time", |request, out| {

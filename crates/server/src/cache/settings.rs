@@ -1,0 +1,185 @@
+//! What a location says of the cache, for one family of directives.
+
+use super::directive::Family;
+use super::path::Zones;
+use super::zone::Zone;
+use crate::config::setting::Setting;
+use crate::http::Request;
+use crate::variables::Template;
+use bytes::Bytes;
+use std::sync::{Arc, OnceLock};
+use wire::http1::Method;
+
+/// `proxy_cache`.
+#[derive(Debug, Clone, Default)]
+pub enum Choice {
+    #[default]
+    Off,
+    Zone(Arc<Named>),
+    /// A zone's name that is worked out for each request; nothing and `off` are none.
+    Variable(Arc<Template>),
+}
+
+/// A zone that is named before it may be known.
+#[derive(Debug)]
+pub struct Named {
+    pub name: Bytes,
+    pub zone: OnceLock<Arc<Zone>>,
+}
+
+/// `proxy_cache_valid`: seconds by status.
+#[derive(Debug, Clone, Default)]
+pub struct Valid {
+    /// Status 0: any.
+    pub times: Vec<(u16, u64)>,
+}
+
+impl Valid {
+    /// How long a response of this status is kept, in seconds; the first that is named counts.
+    #[must_use]
+    pub fn seconds(&self, status: u16) -> Option<u64> {
+        let named = |&&(named, _): &&(u16, u64)| named == 0 || named == status;
+        let found = self.times.iter().find(named)?;
+        Some(found.1).filter(|&seconds| seconds > 0)
+    }
+}
+
+/// `proxy_cache_use_stale`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UseStale(pub u16);
+
+impl UseStale {
+    pub const ERROR: u16 = 1;
+    pub const TIMEOUT: u16 = 1 << 1;
+    pub const INVALID_HEADER: u16 = 1 << 2;
+    pub const UPDATING: u16 = 1 << 3;
+    pub const OFF: u16 = 1 << 15;
+    const STATUSES: [(u16, u16); 7] = [
+        (500, 1 << 4),
+        (502, 1 << 5),
+        (503, 1 << 6),
+        (504, 1 << 7),
+        (403, 1 << 8),
+        (404, 1 << 9),
+        (429, 1 << 10),
+    ];
+
+    /// The words and their bits. FastCGI has no gateways.
+    pub fn words() -> impl Iterator<Item = (String, u16)> {
+        let words = [
+            ("error", UseStale::ERROR),
+            ("timeout", UseStale::TIMEOUT),
+            ("invalid_header", UseStale::INVALID_HEADER),
+            ("updating", UseStale::UPDATING),
+            ("off", UseStale::OFF),
+        ];
+        let words = words.into_iter().map(|(word, bit)| (word.to_owned(), bit));
+        let statuses = UseStale::STATUSES.into_iter();
+        words.chain(statuses.map(|(status, bit)| (format!("http_{status}"), bit)))
+    }
+
+    /// `off` outweighs all that stands beside it.
+    #[must_use]
+    pub fn contains(self, condition: u16) -> bool {
+        self.0 & UseStale::OFF == 0 && self.0 & condition != 0
+    }
+
+    #[must_use]
+    pub fn contains_status(self, status: u16) -> bool {
+        let mut statuses = UseStale::STATUSES.into_iter();
+        statuses.any(|(named, bit)| named == status && self.contains(bit))
+    }
+}
+
+/// `proxy_cache_methods`: GET, HEAD and POST are a bit each; the first two always belong to it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Methods(pub u16);
+
+impl Methods {
+    const POST: u16 = 1 << 2;
+
+    #[must_use]
+    pub fn contains(self, method: Method) -> bool {
+        matches!(method, Method::Get | Method::Head)
+            || (self.0 & Methods::POST != 0 && method == Method::Post)
+    }
+}
+
+/// Conditions of `proxy_cache_bypass` and its kin.
+#[derive(Debug, Clone, Default)]
+pub struct Conditions(pub Arc<Vec<Template>>);
+
+impl Conditions {
+    /// Whether one of them is neither empty nor 0.
+    #[must_use]
+    pub fn hold(&self, request: &Request) -> bool {
+        (self.0.iter()).any(|condition| !matches!(&condition.evaluate(request)[..], b"" | b"0"))
+    }
+}
+
+impl Setting<Choice> {
+    /// Whether a zone was written.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        !matches!(self.0, None | Some(Choice::Off))
+    }
+}
+
+crate::config::setting::settings! {
+    cache: Choice = Choice::Off,
+    key: Option<Arc<Template>> = None,
+    valid: Arc<Valid> = Arc::default(),
+    methods: Methods = Methods::default(),
+    min_uses: u64 = 1,
+    bypass: Conditions = Conditions::default(),
+    no_cache: Conditions = Conditions::default(),
+    use_stale: UseStale = UseStale::default(),
+    background_update: bool = false,
+    revalidate: bool = false,
+    lock: bool = false,
+    lock_timeout_ms: u64 = 5000,
+    lock_age_ms: u64 = 5000,
+    convert_head: bool = true,
+    /// Bytes; a range that begins further on is asked of the upstream as it is.
+    max_range_offset: Option<u64> = None,
+}
+
+impl Settings {
+    /// Finds the zone that was named, when all are known; an error or a warning in nginx's words.
+    pub fn settle(&self, zones: &Zones, family: &Family) -> Result<Option<String>, String> {
+        let prefix = family.prefix;
+        if let Choice::Zone(named) = &self.cache {
+            let Some(zone) = zones.find(&named.name, family.zones) else {
+                let name = String::from_utf8_lossy(&named.name);
+                return Err(format!("\"{prefix}_cache\" zone \"{name}\" is unknown"));
+            };
+            let _same_as_before = named.zone.set(Arc::clone(zone));
+        }
+        let keyless = !matches!(self.cache, Choice::Off) && self.key.is_none() && !family.has_key;
+        Ok(keyless.then(|| format!("no \"{prefix}_cache_key\" for \"{prefix}_cache\"")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_time_of_a_status_counts() {
+        let valid = Valid {
+            times: vec![(200, 10), (404, 0), (0, 5), (302, 7)],
+        };
+        for (status, expected) in [(200, Some(10)), (404, None), (302, Some(5)), (500, Some(5))] {
+            assert_eq!(valid.seconds(status), expected, "{status}");
+        }
+        assert_eq!(Valid::default().seconds(200), None);
+    }
+
+    #[test]
+    fn off_outweighs_other_conditions() {
+        let some = UseStale(UseStale::ERROR | 1 << 4);
+        assert!(some.contains(UseStale::ERROR) && some.contains_status(500));
+        assert!(!some.contains(UseStale::TIMEOUT) && !some.contains_status(502));
+        assert!(!UseStale(some.0 | UseStale::OFF).contains_status(500));
+    }
+}

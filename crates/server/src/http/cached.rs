@@ -1,0 +1,62 @@
+//! What the cache did with a request: for `$upstream_cache_status` and its kin, the log, and what an upstream is asked.
+
+use bytes::Bytes;
+
+/// How a response and the cache have to do with each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheStatus {
+    Miss,
+    Bypass,
+    Expired,
+    Stale,
+    Updating,
+    Revalidated,
+    Hit,
+}
+
+impl CacheStatus {
+    /// nginx's words.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CacheStatus::Miss => "MISS",
+            CacheStatus::Bypass => "BYPASS",
+            CacheStatus::Expired => "EXPIRED",
+            CacheStatus::Stale => "STALE",
+            CacheStatus::Updating => "UPDATING",
+            CacheStatus::Revalidated => "REVALIDATED",
+            CacheStatus::Hit => "HIT",
+        }
+    }
+}
+
+/// What is known of a request that the cache was asked for.
+#[derive(Debug, Clone)]
+pub struct Cached {
+    pub status: CacheStatus,
+    pub key: Bytes,
+    /// When the response that is kept came, in seconds since 1970.
+    pub stored: Option<i64>,
+    /// The response may be kept: the upstream is asked for all of it, whatever part the client wants.
+    pub is_fetch: bool,
+    /// It is the whole response, so that conditions and ranges are the server's matter.
+    pub is_whole: bool,
+    /// With these the upstream is asked whether what is kept still holds.
+    pub last_modified: Option<i64>,
+    pub etag: Bytes,
+}
+
+impl Cached {
+    #[must_use]
+    pub fn new(status: CacheStatus, key: Bytes) -> Cached {
+        Cached {
+            status,
+            key,
+            stored: None,
+            is_fetch: false,
+            is_whole: false,
+            last_modified: None,
+            etag: Bytes::new(),
+        }
+    }
+}

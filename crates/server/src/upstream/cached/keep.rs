@@ -1,0 +1,217 @@
+//! Whether a response is one to be kept, and its way into the zone while the client gets it.
+
+use super::{Fetch, now, settings};
+use crate::cache;
+use crate::cache::entry::{Entry, Facts, Times, variant, variant_text};
+use crate::cache::fill::Fill;
+use crate::cache::flight::Lead;
+use crate::cache::freshness::{self, Freshness, Ignored};
+use crate::http::body::{Body, BodyStream};
+use crate::http::{Request, Response};
+use crate::upstream::receive::Answer;
+use crate::upstream::settings::{Family, IgnoredFields, Settings};
+use bytes::Bytes;
+use std::rc::Rc;
+use std::sync::Arc;
+use wire::fields::date;
+use wire::http1::Known;
+
+/// What is to be done with a response that comes.
+pub struct Keep {
+    fetch: Rc<Fetch>,
+    facts: Facts,
+    text: Bytes,
+}
+
+impl Fetch {
+    /// Notes how a try failed.
+    pub fn note_failure(&self, condition: u16) {
+        self.failed.set(condition);
+    }
+
+    /// Whether the response may be kept, as far as its head is known; then how.
+    pub fn judge(
+        self: &Rc<Self>,
+        request: &mut Request,
+        family: Family,
+        relay: &Settings,
+        answer: &Answer,
+    ) -> Option<Keep> {
+        let told = freshness::read(&answer.head, &answer.buffer, ignored(relay), now());
+        let is_whole = self.keeps && !told.refused;
+        let keep = self.judged(request, family, relay, answer, told);
+        if let Some(cached) = &mut request.cached {
+            cached.is_fetch = keep.is_some();
+            cached.is_whole = is_whole;
+        }
+        if keep.is_none()
+            && let Some(lead) = self.lead.take()
+        {
+            lead.refuse();
+        }
+        keep
+    }
+
+    fn judged(
+        self: &Rc<Self>,
+        request: &Request,
+        family: Family,
+        relay: &Settings,
+        answer: &Answer,
+        told: Freshness,
+    ) -> Option<Keep> {
+        let rules = settings(request, family);
+        let unbuffered = match relay
+            .ignore_headers
+            .contains(IgnoredFields::X_ACCEL_BUFFERING)
+        {
+            true => !relay.buffering,
+            false => match answer.head.value(Known::XAccelBuffering, &answer.buffer) {
+                Some(value) if value.eq_ignore_ascii_case(b"yes") => false,
+                Some(value) if value.eq_ignore_ascii_case(b"no") => true,
+                _ => !relay.buffering,
+            },
+        };
+        let status = answer.head.status;
+        if !self.keeps || unbuffered || status == 101 || rules.no_cache.hold(request) {
+            return None;
+        }
+        let now = now();
+        let valid_until = valid_until(&told, rules, status, now)?;
+        let has_conditions = matches!(status, 200 | 206);
+        let field = |known| answer.head.value(known, &answer.buffer);
+        let variant = match told.vary.is_empty() {
+            true => 0,
+            false => variant(request, &told.vary),
+        };
+        let facts = Facts {
+            times: Times {
+                valid_until,
+                updating: told.updating,
+                on_error: told.on_error,
+                stored: now,
+            },
+            is_cgi: family == Family::FastCgi,
+            status,
+            last_modified: field(Known::LastModified)
+                .filter(|_| has_conditions)
+                .and_then(date::parse),
+            etag: field(Known::Etag)
+                .filter(|_| has_conditions)
+                .map_or_else(Bytes::new, Bytes::copy_from_slice),
+            vary: Bytes::from(told.vary),
+            variant,
+            head: Bytes::copy_from_slice(answer.head_bytes()),
+        };
+        Some(Keep {
+            fetch: Rc::clone(self),
+            text: self.text.clone(),
+            facts,
+        })
+    }
+}
+
+impl Keep {
+    /// Keeps the response with this body on its way to the client.
+    pub fn keep(mut self, request: &Request, response: &mut Response) {
+        // Another variant than the first has a key of its own.
+        if let Some(first) = self.fetch.zone.in_memory(&self.text)
+            && !first.facts.vary.is_empty()
+            && !self.facts.vary.is_empty()
+            && first.facts.variant != self.facts.variant
+        {
+            self.text = variant_text(&self.text, self.facts.variant);
+        }
+        let to_head = request.is_head();
+        let zone = Arc::clone(&self.fetch.zone);
+        let lead = self.fetch.lead.take();
+        match std::mem::take(&mut response.body) {
+            Body::Stream(stream) => self.stream(stream, lead, to_head, response),
+            body => {
+                let bytes = match &body {
+                    Body::Memory(bytes) => bytes.clone(),
+                    _ => Bytes::new(),
+                };
+                if let Some(entry) = Entry::new(self.text, self.facts, Some(bytes)) {
+                    zone.keep(Arc::new(entry));
+                }
+                response.body = if to_head { Body::Empty } else { body };
+                if response.content_length.is_none() && !to_head {
+                    let body = std::mem::take(&mut response.body);
+                    response.body =
+                        Body::Stream(crate::http::body_reader::stream(body, usize::MAX));
+                }
+            }
+        }
+    }
+
+    fn stream(
+        self,
+        stream: Box<dyn BodyStream>,
+        lead: Option<Lead>,
+        to_head: bool,
+        response: &mut Response,
+    ) {
+        let zone = Arc::clone(&self.fetch.zone);
+        let begun = zone
+            .store
+            .writer(&self.text, &self.facts.encode(), 0)
+            .and_then(|writer| Ok((writer.file()?, writer)));
+        let (file, writer) = match begun {
+            Ok((file, writer)) => (Some(file), Some(writer)),
+            Err(error) => {
+                zone.complain("write", &error);
+                (None, None)
+            }
+        };
+        let offset = writer.as_ref().map_or(0, |writer| writer.body_offset());
+        let Some(entry) = Entry::new(self.text, self.facts, None) else {
+            response.body = Body::Stream(stream);
+            return;
+        };
+        let length = response.content_length;
+        let fill = Fill::new(Arc::new(entry), length, file, offset);
+        response.body = match to_head {
+            true => Body::Empty,
+            false => Body::Stream(Box::new(fill.reader())),
+        };
+        if let Some(lead) = &lead {
+            lead.comes(&fill);
+        }
+        let fetching = cache::fill::Fetching {
+            zone,
+            fill,
+            writer,
+            lead,
+        };
+        drop(tokio::task::spawn_local(fetching.run(stream)));
+    }
+}
+
+pub fn ignored(relay: &Settings) -> Ignored {
+    let has = |field| relay.ignore_headers.contains(field);
+    Ignored {
+        x_accel_expires: has(IgnoredFields::X_ACCEL_EXPIRES),
+        expires: has(IgnoredFields::EXPIRES),
+        cache_control: has(IgnoredFields::CACHE_CONTROL),
+        set_cookie: has(IgnoredFields::SET_COOKIE),
+        vary: has(IgnoredFields::VARY),
+    }
+}
+
+/// Until when a response holds; `None`: it is not kept.
+pub fn valid_until(
+    told: &Freshness,
+    rules: &cache::Settings,
+    status: u16,
+    now: i64,
+) -> Option<i64> {
+    if told.refused {
+        return None;
+    }
+    let by_settings = || {
+        let seconds = rules.valid.seconds(status)?;
+        Some(now.saturating_add_unsigned(seconds))
+    };
+    told.valid_until.or_else(by_settings)
+}
