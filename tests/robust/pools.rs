@@ -26,6 +26,10 @@ const LOCATION: &str = "location ~ \\.php$|^/(status|ping)$ {
 const SCRIPTS: &[(&str, &str)] = &[
     ("pid.php", "<?php echo getmypid();"),
     ("value.php", "<?php echo ini_get('user_agent');"),
+    (
+        "locked.php",
+        "<?php echo json_encode([ini_get('user_agent'), ini_set('user_agent', 'x'), ini_get('user_agent'), ini_get('display_errors'), ini_set('precision', '5') !== false]);",
+    ),
     ("killed.php", "<?php posix_kill(getmypid(), 9); sleep(9);"),
     ("exit.php", "<?php echo 'before'; exit(3);"),
     ("fatal.php", "<?php no_such_function();"),
@@ -312,6 +316,30 @@ fn the_files_of_php_fpm_are_read_as_they_are() {
     wait_for("the children", || {
         matches!(workers(&site).len(), 2 | 3).then_some(())
     });
+}
+
+#[test]
+fn what_the_administrator_sets_scripts_cannot_change() {
+    let settings = "php_admin_value[user_agent] 'a \"b\"'; php_admin_flag[display_errors] off; php_value[precision] 9;";
+    let Some(mut site) = site(&format!("pm static; pm.max_children 1; {settings}")) else {
+        return;
+    };
+    let expected = r#"["a \"b\"",false,"a \"b\"","0",true]"#;
+    for _ in 0..2 {
+        assert_eq!(site.ask("/locked.php").text(), expected, "{}", site.log());
+    }
+    let child = settled(&site, 1)[0];
+    let environment = std::fs::read_to_string(format!("/proc/{child}/environ")).expect("it runs");
+    let scanned = environment
+        .split('\0')
+        .find_map(|one| one.strip_prefix("PHP_INI_SCAN_DIR="));
+    let (_, place) = scanned
+        .and_then(|all| all.rsplit_once(':'))
+        .expect("a directory");
+    assert!(Path::new(place).join("locked.ini").is_file());
+    site.signal("QUIT");
+    assert_eq!(site.ended(), Some(0));
+    assert!(!Path::new(place).exists());
 }
 
 /// Asks a pool as another web server does; the output of the script.

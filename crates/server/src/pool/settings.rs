@@ -88,6 +88,8 @@ pub struct Process {
     pub environment: Vec<(String, String)>,
     /// Directives of php.ini by name.
     pub ini: Vec<(String, String)>,
+    /// Those of them that scripts cannot change.
+    pub locked: Vec<(String, String)>,
     /// The version of PHP in the name of its program: `8.2`.
     pub version: Option<String>,
     /// Where php.ini and conf.d are, instead of php-cgi's own place.
@@ -344,6 +346,9 @@ impl Reading {
                 process.ini.push(pair(if on { "1" } else { "0" }));
             }
             _ => return Err(format!("unknown entry '{name}'")),
+        }
+        if field.starts_with("php_admin_") {
+            process.locked.extend(process.ini.last().cloned());
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use super::locked_ini::LockedIni;
 use super::plan::Plan;
 use sys::process::{End, Limit, Pid};
 use sys::signal::Signal;
@@ -38,6 +39,8 @@ pub struct ChildSpec {
     pub captured: bool,
     /// Said on each connection before anything else.
     pub greeting: Vec<u8>,
+    /// Lines of php.ini that its scripts cannot change; empty: none.
+    pub locked: String,
 }
 
 impl ChildSpec {
@@ -53,7 +56,7 @@ impl ChildSpec {
             .hash(&mut hasher);
         (&self.root, &self.directory).hash(&mut hasher);
         (self.priority, self.rlimit_nofile, self.rlimit_core).hash(&mut hasher);
-        self.captured.hash(&mut hasher);
+        (self.captured, &self.locked).hash(&mut hasher);
         hasher.finish()
     }
 }
@@ -96,7 +99,7 @@ pub struct Started {
 const CONNECTIONS: usize = 4;
 
 /// Starts a program with its own listening socket as standard input, as FastCGI has it.
-pub fn start(spec: &ChildSpec) -> Result<Started, String> {
+pub fn start(spec: &ChildSpec, locked: &mut LockedIni) -> Result<Started, String> {
     let failed = |call: &'static str| {
         move |error: io::Error| format!("{call} failed ({})", sys::errno::Errno(&error))
     };
@@ -116,6 +119,10 @@ pub fn start(spec: &ChildSpec) -> Result<Started, String> {
             None => command.env(name, value),
             Some(value) => command.env(name, value.unwrap_or_default()),
         };
+    }
+    if !spec.locked.is_empty() {
+        let place = lock(spec, locked).map_err(failed("writing \"locked.ini\""))?;
+        command.env(SCANNED, place);
     }
     let output = match spec.captured {
         true => {
@@ -149,16 +156,38 @@ pub fn start(spec: &ChildSpec) -> Result<Started, String> {
     })
 }
 
+/// Where PHP looks for further files of settings.
+const SCANNED: &str = "PHP_INI_SCAN_DIR";
+
+/// Writes what scripts cannot change; gives the directories that PHP is to read, the usual ones first.
+fn lock(spec: &ChildSpec, locked: &mut LockedIni) -> io::Result<OsString> {
+    let user = spec.user.as_ref().filter(|_| sys::process::is_root());
+    let group = user.map(|(_, group)| *group);
+    let place = locked.write(spec.print(), &spec.locked, group)?;
+    let mut set = spec.environment.iter();
+    let known = match set.find(|(name, _)| name == SCANNED) {
+        Some((_, value)) => Some(value.clone()),
+        None if spec.keep_environment => std::env::var_os(SCANNED),
+        None => None,
+    };
+    // An empty name is that of PHP's own directory.
+    let mut all = known.unwrap_or_default();
+    all.push(":");
+    all.push(place);
+    Ok(all)
+}
+
 /// Starts what the worker means: a plan in force, or else one that is about to be.
 pub fn start_planned(
     plan: &Plan,
     next: Option<&Plan>,
     name: &str,
     print: u64,
+    locked: &mut LockedIni,
 ) -> Result<Started, String> {
     let specs = std::iter::once(plan).chain(next);
     match specs.into_iter().find_map(|plan| plan.child(name, print)) {
-        Some(spec) => start(spec),
+        Some(spec) => start(spec, locked),
         None => Err("it is not in the configuration any more".to_owned()),
     }
 }

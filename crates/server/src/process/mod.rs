@@ -7,6 +7,7 @@ mod children; // programs that the worker has started for it
 mod daemon; // into the background
 mod journal; // nginx's lines in the error log and on stderr
 mod listeners; // listening sockets: opened, kept over a reload, inherited over an upgrade
+mod locked_ini; // settings that PHP's scripts cannot change
 mod log_files; // log files: opened and reopened
 mod master; // the loop that looks after the worker
 mod messages;

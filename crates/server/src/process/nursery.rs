@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::channel::Channel;
 use super::children::{self, ChildRequest};
 use super::journal::Journal;
+use super::locked_ini::LockedIni;
 use super::master::Master;
 use super::messages::Parcel;
 use super::plan::Plan;
@@ -27,6 +28,7 @@ struct Child {
 #[derive(Default)]
 pub struct Nursery {
     children: Vec<Child>,
+    locked: LockedIni,
 }
 
 impl Nursery {
@@ -45,7 +47,7 @@ impl Nursery {
                 ticket,
                 name,
                 print,
-            } => match children::start_planned(plans.0, plans.1, &name, print) {
+            } => match children::start_planned(plans.0, plans.1, &name, print, &mut self.locked) {
                 Ok(child) => {
                     self.children.push(Child {
                         pid: child.pid,

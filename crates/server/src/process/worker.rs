@@ -12,6 +12,7 @@ use super::channel::{Channel, Incoming};
 use super::children::{self, ChildEvent, ChildRequest};
 use super::journal::Journal;
 use super::listeners::Listener;
+use super::locked_ini::LockedIni;
 use super::log_files::{self, LogFiles, OpenLogs};
 use super::master::{FATAL_CODE, Generation, Seed, describe};
 use super::messages::{Order, Parcel, Reload, Report};
@@ -119,6 +120,8 @@ pub struct Worker<'a, P: Program> {
     notices: Receiver<Notice>,
     woken: UnixStream,
     quitting: Option<Quitting>,
+    /// Without a master, the programs are its own.
+    locked: LockedIni,
 }
 
 struct Quitting {
@@ -176,6 +179,7 @@ impl<'a, P: Program> Worker<'a, P> {
             signals,
             channel,
             alone,
+            locked: LockedIni::default(),
             notices,
             woken,
             quitting: None,
@@ -359,10 +363,12 @@ impl<'a, P: Program> Worker<'a, P> {
                 name,
                 print,
             } => {
-                let event = match children::start_planned(&self.plan, None, &name, print) {
-                    Ok(child) => ChildEvent::Started { ticket, child },
-                    Err(reason) => ChildEvent::Failed { ticket, reason },
-                };
+                let event =
+                    match children::start_planned(&self.plan, None, &name, print, &mut self.locked)
+                    {
+                        Ok(child) => ChildEvent::Started { ticket, child },
+                        Err(reason) => ChildEvent::Failed { ticket, reason },
+                    };
                 self.service.child(event);
             }
             ChildRequest::Signal { child, signal } => {

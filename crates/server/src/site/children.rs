@@ -52,6 +52,7 @@ pub fn spec(settings: &Settings, worker: Option<&(User, Gid)>) -> Result<ChildSp
         rlimit_core: process.rlimit_core,
         captured: settings.catch_workers_output,
         greeting: GREETING.to_vec(),
+        locked: locked(settings),
     })
 }
 
@@ -146,6 +147,19 @@ fn command(settings: &Settings) -> Vec<OsString> {
         command.push(format!("{name}={}", quoted(value)).into());
     }
     command
+}
+
+/// What scripts of php-cgi cannot change. A pool that is shut in a directory cannot read the file; its settings can be
+/// changed.
+fn locked(settings: &Settings) -> String {
+    let process = &settings.process;
+    if !process.command.is_empty() || process.chroot.is_some() {
+        return String::new();
+    }
+    let lines = process.locked.iter();
+    lines
+        .map(|(name, value)| format!("{name}={}\n", quoted(value)))
+        .collect()
 }
 
 /// A value as a line of php.ini has it: words, numbers and PHP's own constants as they are, all else between quotes.
