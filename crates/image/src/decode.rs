@@ -30,7 +30,7 @@ pub struct Profiles {
 }
 
 /// What takes the frames, one after the other, so that only one of them is in memory at its full size.
-pub type Take<'a> = &'a mut dyn FnMut(Frame) -> Result<(), Error>;
+pub type Take<'a> = &'a mut dyn FnMut(Frame, &Profiles) -> Result<(), Error>;
 
 /// What a file says of all its frames.
 #[derive(Debug, Default)]
@@ -44,10 +44,8 @@ pub struct Contents {
 impl Contents {
     /// A file of one frame: hands it over.
     fn still(raster: Raster, profiles: Profiles, take: Take) -> Result<Contents, Error> {
-        take(Frame {
-            raster,
-            delay_ms: 0,
-        })?;
+        let delay_ms = 0;
+        take(Frame { raster, delay_ms }, &profiles)?;
         Ok(Contents {
             repeats: 0,
             profiles,

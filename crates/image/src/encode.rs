@@ -9,7 +9,8 @@ use crate::probe::Format;
 use crate::raster::Raster;
 
 mod gif;
-mod planes;
+/// Planes and pixels.
+pub mod planes;
 mod png;
 mod webp;
 

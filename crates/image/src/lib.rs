@@ -14,9 +14,11 @@ pub mod probe;
 /// From source and plan to a picture.
 pub mod render;
 
+mod colour;
 mod decode;
 mod encode;
 mod jpeg;
+mod planar;
 mod raster;
 mod steps;
 

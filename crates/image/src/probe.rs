@@ -3,7 +3,8 @@
 
 use crate::error::Error;
 
-mod exif;
+/// Orientation.
+pub(crate) mod exif;
 mod jpeg;
 
 /// Kinds of files.

@@ -1,13 +1,16 @@
 //! From source and plan to a picture: limits, decoding, steps, encoding, in this order.
 
+use crate::colour;
 use crate::decode::{self, Profiles, Request};
 use crate::encode::{self, Job, Shot};
 use crate::error::Error;
+use crate::jpeg::decoder;
 use crate::limits::{Deadline, Limits, at_most};
-use crate::plan::{Metadata, Plan, Quality};
-use crate::probe::{Facts, Format, probe};
+use crate::plan::{Metadata, Plan, Quality, Step};
+use crate::planar::Planar;
+use crate::probe::{Facts, Format, exif, probe};
 use crate::raster::Raster;
-use crate::steps;
+use crate::steps::{self, Lead};
 
 /// A picture that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,50 +47,153 @@ pub fn render(source: &[u8], plan: &Plan, limits: &Limits) -> Result<Picture, Er
     let side_max = u64::from(encode::side_max(format));
     at_most("output_pixels", u64::from(width.max(height)), side_max)?;
     let lead = steps::lead(&plan.steps, facts.orientation, stored)?;
-    let animated =
-        plan.animation && facts.frames > 1 && matches!(format, Format::Gif | Format::Webp);
-    let request = Request {
+    let work = Work {
         source,
         facts: &facts,
-        all_frames: animated,
+        plan,
+        lead: &lead,
+        rest: plan.steps.get(lead.steps..).unwrap_or_default(),
         limits,
         deadline,
     };
-    let mut frames: Vec<Shot> = Vec::new();
-    let rest = plan.steps.get(lead.steps..).unwrap_or_default();
-    let contents = decode::decode(&request, &mut |frame| {
-        deadline.check()?;
-        let small = steps::resize::raster(&frame.raster, lead.crop, lead.size, lead.resampling)?;
-        let raster = steps::apply(small.turned(lead.turn), rest, limits, deadline)?;
-        frames.push(Shot {
-            raster,
-            delay_ms: frame.delay_ms,
-        });
-        Ok(())
-    })?;
-    let profiles = match plan.output.metadata {
-        Metadata::Keep => contents.profiles,
-        Metadata::Strip | Metadata::Srgb => Profiles::default(),
-    };
-    let job = Job {
-        output: &plan.output,
-        quality: quality(plan, &facts),
-        profiles: &profiles,
-        repeats: contents.repeats,
-        full_colour: false,
-    };
-    deadline.check()?;
-    let bytes = encode::encode(&frames, &job)?;
-    let raster = frames
-        .first()
-        .map(|shot| (shot.raster.width, shot.raster.height));
-    let (width, height) = raster.unwrap_or_default();
-    Ok(Picture {
-        bytes,
-        format,
-        width: width as u32,
-        height: height as u32,
-    })
+    match decoder::takes(source).filter(|_| facts.format == Format::Jpeg) {
+        Some(coarseness) => work.from_planes(coarseness),
+        None => work.from_pixels(),
+    }
+}
+
+/// What there is to be done.
+struct Work<'a> {
+    source: &'a [u8],
+    facts: &'a Facts,
+    plan: &'a Plan,
+    lead: &'a Lead,
+    /// The steps that are not in the lead.
+    rest: &'a [Step],
+    limits: &'a Limits,
+    deadline: Deadline,
+}
+
+impl Work<'_> {
+    /// A JPEG that our own decoder takes.
+    fn from_planes(&self, coarseness: u32) -> Result<Picture, Error> {
+        // Colour that is coarser than usual needs more of it.
+        let more = coarseness.div_ceil(2);
+        let size = self.lead.size;
+        let wanted = (size.0.saturating_mul(more), size.1.saturating_mul(more));
+        let scale = decoder::scale_for((self.lead.crop.2, self.lead.crop.3), wanted);
+        let scaled = decoder::decode(self.source, scale, self.limits, self.deadline)?;
+        let mut planar = Planar::new(scaled, self.facts, self.lead);
+        self.deadline.check()?;
+        let profiles = std::mem::take(&mut planar.scaled.profiles);
+        let output = &self.plan.output;
+        let converts = self.converts(&profiles).is_some();
+        if self.rest.is_empty() && output.format == Format::Jpeg && !converts {
+            let planes = planar.planes(output.sampling)?;
+            let (width, height) = (planes.width, planes.height);
+            let profiles = self.kept(profiles);
+            let job = self.job(&profiles, 0, planar.full_colour());
+            let bytes = encode::jpeg(&planes, &job);
+            return Ok(self.picture(bytes, width, height));
+        }
+        let shot = Shot {
+            raster: self.finished(planar.raster()?, &profiles)?,
+            delay_ms: 0,
+        };
+        let full_colour = planar.full_colour();
+        self.encoded(vec![shot], profiles, 0, full_colour)
+    }
+
+    /// Everything else.
+    fn from_pixels(&self) -> Result<Picture, Error> {
+        let animations = matches!(self.plan.output.format, Format::Gif | Format::Webp);
+        let request = Request {
+            source: self.source,
+            facts: self.facts,
+            all_frames: self.plan.animation && self.facts.frames > 1 && animations,
+            limits: self.limits,
+            deadline: self.deadline,
+        };
+        let lead = self.lead;
+        let mut frames: Vec<Shot> = Vec::new();
+        let contents = decode::decode(&request, &mut |frame, profiles| {
+            self.deadline.check()?;
+            let small =
+                steps::resize::raster(&frame.raster, lead.crop, lead.size, lead.resampling)?;
+            frames.push(Shot {
+                raster: self.finished(small.turned(lead.turn), profiles)?,
+                delay_ms: frame.delay_ms,
+            });
+            Ok(())
+        })?;
+        self.encoded(frames, contents.profiles, contents.repeats, false)
+    }
+
+    /// The steps after the lead, and the colours.
+    fn finished(&self, raster: Raster, profiles: &Profiles) -> Result<Raster, Error> {
+        let raster = match self.converts(profiles) {
+            Some(icc) => colour::to_srgb(raster, icc),
+            None => raster,
+        };
+        steps::apply(raster, self.rest, self.limits, self.deadline)
+    }
+
+    fn encoded(
+        &self,
+        frames: Vec<Shot>,
+        profiles: Profiles,
+        repeats: u16,
+        full_colour: bool,
+    ) -> Result<Picture, Error> {
+        self.deadline.check()?;
+        let profiles = self.kept(profiles);
+        let bytes = encode::encode(&frames, &self.job(&profiles, repeats, full_colour))?;
+        let size = frames
+            .first()
+            .map(|shot| (shot.raster.width, shot.raster.height));
+        let (width, height) = size.unwrap_or_default();
+        Ok(self.picture(bytes, width, height))
+    }
+
+    /// The colour profile by which colours are converted.
+    fn converts<'a>(&self, profiles: &'a Profiles) -> Option<&'a [u8]> {
+        let wanted = self.plan.output.metadata == Metadata::Srgb;
+        profiles
+            .icc
+            .as_deref()
+            .filter(|icc| wanted && colour::differs(icc))
+    }
+
+    /// What goes into the file.
+    fn kept(&self, mut profiles: Profiles) -> Profiles {
+        if self.plan.output.metadata != Metadata::Keep {
+            return Profiles::default();
+        }
+        let upright = matches!(self.plan.steps.first(), Some(Step::Orient));
+        if let (true, Some(exif)) = (upright, &mut profiles.exif) {
+            exif::set_upright(exif);
+        }
+        profiles
+    }
+
+    fn job<'a>(&'a self, profiles: &'a Profiles, repeats: u16, full_colour: bool) -> Job<'a> {
+        Job {
+            output: &self.plan.output,
+            quality: quality(self.plan, self.facts),
+            profiles,
+            repeats,
+            full_colour,
+        }
+    }
+
+    fn picture(&self, bytes: Vec<u8>, width: usize, height: usize) -> Picture {
+        Picture {
+            bytes,
+            format: self.plan.output.format,
+            width: width as u32,
+            height: height as u32,
+        }
+    }
 }
 
 fn quality(plan: &Plan, facts: &Facts) -> u8 {
@@ -119,7 +225,7 @@ pub(crate) fn first_frame(
         deadline,
     };
     let mut first = None;
-    decode::decode(&request, &mut |frame| {
+    decode::decode(&request, &mut |frame, _| {
         first.get_or_insert(frame.raster);
         Ok(())
     })?;

@@ -26,10 +26,11 @@ pub fn decode(request: &Request, take: Take) -> Result<Contents, Error> {
         paint(&mut canvas, frame);
         frames += 1;
         at_most("frames", frames, u64::from(request.limits.frames))?;
-        take(Frame {
+        let shown = Frame {
             raster: canvas.clone(),
             delay_ms: u32::from(frame.delay) * 10,
-        })?;
+        };
+        take(shown, &Profiles::default())?;
         if !request.all_frames {
             break;
         }

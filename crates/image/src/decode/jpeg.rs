@@ -1,7 +1,8 @@
 //! JPEG at full size by zune-jpeg: what our own decoder does not take.
 
-use super::{Contents, Profiles, Request, Take};
+use super::{Contents, Request, Take};
 use crate::error::Error;
+use crate::jpeg::decoder;
 use crate::probe::Model;
 use crate::raster::Raster;
 use zune_core::bytestream::ZCursor;
@@ -41,5 +42,5 @@ pub fn decode(request: &Request, take: Take) -> Result<Contents, Error> {
         channels,
         data,
     };
-    Contents::still(raster, Profiles::default(), take)
+    Contents::still(raster, decoder::profiles(request.source), take)
 }

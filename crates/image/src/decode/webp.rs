@@ -45,10 +45,8 @@ pub fn decode(request: &Request, take: Take) -> Result<Contents, Error> {
     for _ in 0..wanted {
         let delay_ms = decoder.read_frame(&mut data).map_err(Error::corrupt)?;
         request.deadline.check()?;
-        take(Frame {
-            raster: raster(data.clone()),
-            delay_ms,
-        })?;
+        let raster = raster(data.clone());
+        take(Frame { raster, delay_ms }, &profiles)?;
     }
     let repeats = match decoder.loop_count() {
         LoopCount::Forever => 0,

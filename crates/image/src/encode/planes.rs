@@ -82,7 +82,6 @@ fn halved(upper: &[u8], lower: &[u8], channels: usize, blue: &mut Vec<u8>, red: 
 }
 
 /// Planes as grey or RGB pixels. Colour of fewer samples has been brought to the picture's size before.
-#[cfg_attr(not(test), expect(dead_code))]
 pub fn to_raster(planes: &Planes) -> Raster {
     let (width, height) = (planes.width, planes.height);
     let [luma, rest @ ..] = planes.planes.as_slice() else {

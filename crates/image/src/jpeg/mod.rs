@@ -11,6 +11,14 @@ pub mod plane;
 /// Tables that scale coefficients.
 pub mod quantisation;
 
+/// Files to planes.
+pub mod decoder;
+
+mod bits;
+mod inverse;
+mod lookup;
+mod progressive;
+mod scaled;
 mod scans;
 mod transform;
 

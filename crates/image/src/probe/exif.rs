@@ -11,6 +11,20 @@ pub fn orientation(data: &[u8]) -> u8 {
     find(data).map_or(1, |(_, value)| value)
 }
 
+/// Says that the picture is upright now.
+pub fn set_upright(data: &mut [u8]) {
+    if let Some((place, _)) = find(data) {
+        let one = if data.starts_with(b"II") {
+            [1, 0]
+        } else {
+            [0, 1]
+        };
+        if let Some(value) = data.get_mut(place) {
+            value.copy_from_slice(&one);
+        }
+    }
+}
+
 /// Where the orientation's value stands in `data` (its two bytes), and the value.
 pub fn find(data: &[u8]) -> Option<(std::ops::Range<usize>, u8)> {
     let little = match data.get(..4)? {
@@ -83,6 +97,12 @@ mod tests {
             assert_eq!(orientation(&tiff(little, 0)), 1);
             assert_eq!(orientation(&tiff(little, 9)), 1);
             assert_eq!(orientation(&tiff(little, 0x0103)), 1);
+        }
+        for little in [true, false] {
+            let mut data = tiff(little, 6);
+            set_upright(&mut data);
+            assert_eq!(orientation(&data), 1);
+            assert_eq!(find(&data).map(|(_, value)| value), Some(1));
         }
         let mut with_prefix = b"Exif\0\0".to_vec();
         with_prefix.extend(tiff(true, 6));

@@ -1,0 +1,128 @@
+//! The inverse transform to blocks of fewer samples: of an 8 by 8 block the lowest N by N coefficients become N by N
+//! samples, each the mean of what it stands for.
+
+use super::quantisation::ZIGZAG;
+
+/// The scales that can be asked for, in eighths.
+pub const SCALES: [usize; 5] = [1, 2, 3, 4, 8];
+
+/// Rows of coefficients or samples; `N` of the eight are used, in the first `N` rows.
+pub type Square = [[f32; 8]; 8];
+
+/// The last coefficient in the file's order that a scale needs.
+pub const fn last_needed(scale: usize) -> usize {
+    match scale {
+        1 => 0,
+        2 => 4,
+        3 => 12,
+        4 => 24,
+        _ => 63,
+    }
+}
+
+/// A transform to `N` by `N` samples.
+pub struct Inverse<const N: usize> {
+    /// For each coefficient its part in each sample of a row.
+    waves: [[f32; 8]; 8],
+    /// For each coefficient in the file's order: its place, row times eight plus column; 64 where it is not needed.
+    pub places: [u8; 64],
+}
+
+impl<const N: usize> Default for Inverse<N> {
+    fn default() -> Inverse<N> {
+        let mut waves = [[0f32; 8]; 8];
+        for (u, wave) in waves.iter_mut().enumerate().take(N) {
+            let factor = if u == 0 { 0.125f64.sqrt() } else { 0.5 };
+            for (x, part) in wave.iter_mut().enumerate().take(N) {
+                let angle = (2 * x + 1) as f64 * u as f64 * std::f64::consts::PI / (2 * N) as f64;
+                *part = (factor * angle.cos()) as f32;
+            }
+        }
+        let needed = |place: u8| usize::from(place / 8) < N && usize::from(place % 8) < N;
+        let places = ZIGZAG.map(|place| if needed(place) { place } else { 64 });
+        Inverse { waves, places }
+    }
+}
+
+/// A sample from a number around zero.
+#[inline(always)]
+fn sample(value: f32) -> u8 {
+    // Casts of floats saturate.
+    (value + 128.5) as u8
+}
+
+impl<const N: usize> Inverse<N> {
+    /// Coefficients, already multiplied with their steps, to samples in `out`, whose rows are `stride` apart.
+    #[inline(always)]
+    pub fn block(&self, coefficients: &Square, out: &mut [u8], stride: usize) {
+        if N <= 4 {
+            self.lanes::<4>(coefficients, out, stride);
+        } else {
+            self.lanes::<8>(coefficients, out, stride);
+        }
+    }
+
+    #[inline(always)]
+    fn lanes<const L: usize>(&self, coefficients: &Square, out: &mut [u8], stride: usize) {
+        // Down the columns, all at once.
+        let mut middle = [[0f32; L]; 8];
+        for (v, row) in coefficients.iter().enumerate().take(N) {
+            for (y, sum) in middle.iter_mut().enumerate().take(N) {
+                let part = self.waves[v][y];
+                for lane in 0..L {
+                    sum[lane] += part * row[lane];
+                }
+            }
+        }
+        // Along the rows.
+        for (row, out) in middle.iter().zip(out.chunks_mut(stride.max(1))).take(N) {
+            let mut sums = [128.5f32; L];
+            for (u, value) in row.iter().enumerate().take(N) {
+                for lane in 0..L {
+                    sums[lane] += value * self.waves[u][lane];
+                }
+            }
+            let bytes = sums.map(|sum| (sum as i32).clamp(0, 255) as u8);
+            for (out, byte) in out.iter_mut().zip(bytes).take(N) {
+                *out = byte;
+            }
+        }
+    }
+
+    /// A block that has no coefficient but the first.
+    #[inline(always)]
+    pub fn even(&self, first: f32, out: &mut [u8], stride: usize) {
+        let byte = sample(first * 0.125);
+        for row in out.chunks_mut(stride.max(1)).take(N) {
+            for out in row.iter_mut().take(N) {
+                *out = byte;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_of_a_block_stays_at_every_scale() {
+        fn check<const N: usize>() {
+            let inverse = Inverse::<N>::default();
+            let mut coefficients = [[0f32; 8]; 8];
+            coefficients[0][0] = 8.0 * 50.0;
+            coefficients[0][1] = 90.0;
+            let mut out = vec![0; N * N];
+            inverse.block(&coefficients, &mut out, N);
+            let mean = out.iter().map(|value| u32::from(*value)).sum::<u32>() / (N * N) as u32;
+            assert!(mean.abs_diff(178) <= 1, "{N}: {out:?}");
+            inverse.even(8.0 * -500.0, &mut out, N);
+            assert!(out.iter().all(|value| *value == 0));
+        }
+        check::<1>();
+        check::<2>();
+        check::<3>();
+        check::<4>();
+        check::<8>();
+    }
+}
