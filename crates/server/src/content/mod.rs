@@ -3,6 +3,7 @@
 pub mod autoindex;
 pub mod empty_gif;
 pub mod file_cache;
+pub mod image_status;
 pub mod index;
 pub mod precompress_status;
 pub mod random_index;
@@ -21,6 +22,7 @@ pub enum Content {
     StubStatus,
     EmptyGif,
     PrecompressStatus,
+    ImageStatus,
     /// `proxy_pass`.
     Proxy(Arc<proxy::Pass>),
     /// `fastcgi_pass`.
@@ -48,6 +50,7 @@ pub async fn respond(request: &mut Request) -> Phase<Response> {
         Content::StubStatus => status::respond(request),
         Content::EmptyGif => empty_gif::respond(request),
         Content::PrecompressStatus => precompress_status::respond(request),
+        Content::ImageStatus => image_status::respond(request),
         Content::Proxy(_) | Content::FastCgi(_) => Box::pin(relayed(request)).await,
     }
 }
