@@ -18,6 +18,7 @@ mod relayed;
 mod report;
 mod server;
 mod side_by_side;
+mod small_light;
 mod targets;
 mod usage;
 mod users;
@@ -31,6 +32,7 @@ usage: gannet-bench static  [OPTIONS]        files
        gannet-bench fastcgi [OPTIONS]        a trivial PHP script
        gannet-bench proxy   [OPTIONS]        a server behind, on kept connections
        gannet-bench gzip    [OPTIONS]        files compressed on the fly, level by level (GANNET_BENCH_FILES=DIRECTORY)
+       gannet-bench small_light [OPTIONS]    pictures resized, as a published plan asks for them (GANNET_BENCH_PICTURE=FILE)
        gannet-bench gallery [OPTIONS]        100 users of a PHP application, by the pool's `pm`
        gannet-bench profile CASE [OPTIONS]   hot symbols (perf) and system calls per request (strace), of a case of static
        gannet-bench floor PORT FILE [close]  the bare loop, for use by hand
@@ -56,6 +58,9 @@ fn main() -> Result<()> {
         Some("fastcgi") => relayed::run_fastcgi(&options::parse(&relayed::FASTCGI, arguments)?),
         Some("proxy") => relayed::run_proxy(&options::parse(&relayed::PROXY, arguments)?),
         Some("gzip") => gzip::run(&options::parse(&gzip::BENCH, arguments)?),
+        Some("small_light") => {
+            small_light::run(&options::parse(&small_light::BENCH, arguments)?)
+        }
         Some("gallery") => gallery::run(&options::parse(&gallery::BENCH, arguments)?),
         Some("profile") => {
             let Some(case) = arguments.next() else {

@@ -63,6 +63,7 @@ const WITHIN_A_ROW: &[(&str, &str)] = &[
     ("upstream", "limit"),
     ("upstream", "rewrite"),
     ("encoding", "routing"),
+    ("content", "image"),
     // Preconditions are looked at before a picture is made, and a changed body is no longer what its fields say.
     ("image", "filter"),
     ("routing", "variables"),

@@ -4,6 +4,7 @@ pub mod autoindex;
 pub mod compression_status;
 pub mod empty_gif;
 pub mod file_cache;
+pub mod image_status;
 pub mod index;
 pub mod precompress_status;
 pub mod random_index;
@@ -23,6 +24,7 @@ pub enum Content {
     EmptyGif,
     PrecompressStatus,
     CompressionStatus(compression_status::Form),
+    ImageStatus,
     /// `proxy_pass`.
     Proxy(Arc<proxy::Pass>),
     /// `fastcgi_pass`.
@@ -51,6 +53,7 @@ pub async fn respond(request: &mut Request) -> Phase<Response> {
         Content::EmptyGif => empty_gif::respond(request),
         Content::PrecompressStatus => precompress_status::respond(request),
         Content::CompressionStatus(form) => compression_status::respond(request, form),
+        Content::ImageStatus => image_status::respond(request),
         Content::Proxy(_) | Content::FastCgi(_) => Box::pin(relayed(request)).await,
     }
 }

@@ -92,6 +92,13 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         "Whether results take the best format that the client takes, where none is asked for (default: off).",
     ),
     row(
+        "image_client_hints",
+        HSL,
+        Arity::Flag,
+        |b, d| flag(&mut b.location().image.hints, d),
+        "Whether DPR and Width of the client change the size that small_light makes (default: off).",
+    ),
+    row(
         "image_crop",
         HSL,
         Arity::Exactly(1),
@@ -173,6 +180,7 @@ crate::config::setting::settings! {
     queue: u64 = 64,
     animation: bool = false,
     negotiate: bool = false,
+    hints: bool = false,
     crop: Crop = Crop::Centre,
     max_bytes: u64 = 0,
 }

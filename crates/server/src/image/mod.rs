@@ -2,13 +2,17 @@
 //! request's path, before the other filters). A result is made once on the pool for pictures, and kept in a store under
 //! the identity of its source and what was wished, so that a changed source is never answered with an old picture.
 
+pub mod counts;
 pub mod directive;
+pub mod guard;
+mod hints;
 pub mod image_filter;
 mod kept;
+mod memory;
 mod recipe;
 pub mod small_light;
 mod source;
-mod work;
+pub mod work;
 
 use crate::config::model::Config;
 use crate::filter::compress::forget_identity;
@@ -19,6 +23,7 @@ use crate::log::error::{Level, write_request};
 use crate::store::{Key, SCAN_PARTS};
 use ::image::Format;
 use bytes::Bytes;
+use counts::{COUNTS, add};
 use directive::Place;
 use image_filter::Action;
 use kept::Kept;
@@ -119,11 +124,15 @@ async fn apply_either(request: &mut Request, response: &mut Response) -> Phase {
 }
 
 /// What `small_light` makes of a response.
-async fn small_light(request: &mut Request, response: &mut Response, wish: Box<Wish>) -> Phase {
+async fn small_light(request: &mut Request, response: &mut Response, mut wish: Box<Wish>) -> Phase {
     if response.content_length == Some(0) {
         return Ok(());
     }
     let settings = &request.location().settings;
+    let hints = settings.image.hints;
+    if hints {
+        hints::apply(request, &mut wish);
+    }
     let negotiated = negotiated(request, wish.format);
     let negotiates = negotiated.is_some();
     let icon = icon(request, &wish)?;
@@ -160,6 +169,9 @@ async fn small_light(request: &mut Request, response: &mut Response, wish: Box<W
     let text = [kept::PREFIX, &origin.identity, &text].concat();
     if negotiates {
         response.headers.push("Vary", "Accept");
+    }
+    if hints {
+        hints::tell(response);
     }
     response.etag = response.etag.is_some().then(|| etag(&text));
     not_modified::apply(request, response)?;
@@ -275,9 +287,21 @@ async fn find_or_make(
     let http = &request.generation.config.http.image;
     let store = request.location().settings.image.store(http);
     if let Some(store) = &store {
-        match kept::find(store, Key::of(&text)) {
+        let key = Key::of(&text);
+        if let Some((bytes, format)) = memory::find(key) {
+            add(&COUNTS.found, 1);
+            return Ok(Found::Made(Made::Picture(bytes, format)));
+        }
+        let kept = kept::find(store, key);
+        add(&COUNTS.found, u64::from(kept.is_some()));
+        match kept {
             None => {}
-            Some(Kept::Memory(made)) => return Ok(Found::Made(made)),
+            Some(Kept::Memory(made)) => {
+                if let Made::Picture(bytes, format) = &made {
+                    memory::keep(key, bytes, *format);
+                }
+                return Ok(Found::Made(made));
+            }
             Some(Kept::File {
                 file,
                 offset,
@@ -316,10 +340,12 @@ async fn make(
     match work::make(job, settings.queue).await {
         Ok(Some(made)) => Ok(Found::Made(made)),
         Ok(None) => {
+            add(&COUNTS.refused, 1);
             let text = "the making failed; the line of the failure stands above";
             Ok(Found::Made(Made::refused(Reason::Passing, text)))
         }
         Err(work::Busy) => {
+            add(&COUNTS.busy, 1);
             let text = format_args!("image: {} pictures are waited for already", settings.queue);
             write_request(request, Level::Error, text);
             let mut fields = request.fields.borrow_mut();

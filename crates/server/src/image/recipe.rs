@@ -47,7 +47,8 @@ impl Negotiated {
     fn choose(self, source: Format) -> Format {
         match source {
             _ if self.avif && Format::Avif.can_write() => Format::Avif,
-            _ if self.webp => Format::Webp,
+            // WebP is written without loss: of a photograph that is the larger file.
+            Format::Png | Format::Gif | Format::Webp if self.webp => Format::Webp,
             Format::Webp | Format::Avif => Format::Png,
             other => other,
         }
@@ -123,7 +124,7 @@ impl Recipe {
                     Some(Ok(bytes)) => Some(bytes),
                     None => None,
                 };
-                plan(wish, &facts, *max, icon)
+                plan(wish, &facts, *max, self.crop, icon)
             }
         };
         match planned {

@@ -1,6 +1,7 @@
 //! Making pictures away from the network threads: a pool behind a short queue, and each picture made once however many ask
 //! for it at the same time.
 
+use super::counts::{COUNTS, add};
 use super::kept;
 use super::recipe::{Made, Reason, Recipe};
 use crate::background::{self, Urgency};
@@ -80,6 +81,7 @@ fn begin(job: Job, queue_max: u64) -> Result<oneshot::Receiver<Made>, Busy> {
         let flights = flights.get_or_insert_default();
         if let Some(waiting) = flights.get_mut(&key) {
             waiting.push(sender);
+            add(&COUNTS.joined, 1);
             return Ok(receiver);
         }
         if under_way() >= queue_max {
@@ -141,6 +143,15 @@ impl Job {
             }
         };
         let made = self.recipe.make(&bytes);
+        match &made {
+            Made::Refused(_) => add(&COUNTS.refused, 1),
+            Made::Picture(picture, _) => {
+                add(&COUNTS.made, 1);
+                add(&COUNTS.bytes_in, bytes.len() as u64);
+                add(&COUNTS.bytes_out, picture.len() as u64);
+            }
+            Made::Passed(_) | Made::Told(_) => {}
+        }
         if let Some(store) = self.store.as_ref().filter(|_| may_keep) {
             kept::keep(store, &self.text, self.group, &made);
         }

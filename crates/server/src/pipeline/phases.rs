@@ -75,6 +75,7 @@ async fn run(request: &mut Request, start: Start) -> Phase<Response> {
     limit::requests::check(request).await?;
     limit::connections::check(request)?;
     access(request).await?;
+    image::guard::check(request)?;
     try_files::check(request)?;
     content::respond(request).await
 }

@@ -16,6 +16,11 @@ impl Key {
         Key(XxHash3_128::oneshot(text))
     }
 
+    #[must_use]
+    pub fn bytes(self) -> [u8; 16] {
+        self.0.to_le_bytes()
+    }
+
     /// The file name; its first two digits name the directory.
     #[must_use]
     pub fn name(self) -> String {

@@ -2,7 +2,7 @@
 
 use super::Settings;
 use super::geometry::{self, Geometry, Outcome};
-use super::wish::{Effect, Engine, Wanted, Wish};
+use super::wish::{Coordinate, Effect, Engine, Wanted, Wish};
 use ::image::{
     Colour, Crop, Facts, Format, Metadata, Output, Overlay, Plan, Quality, Resampling, Rotation,
     Sampling, Step,
@@ -41,9 +41,16 @@ pub enum Planned {
     Made(Box<Plan>),
 }
 
-/// The plan for a picture. `icon`: what `embedicon` names, read; `format`: what the client gets where it is not said.
+/// The plan for a picture. `crop`: what is kept where a canvas cuts and no place is given; `icon`: what `embedicon`
+/// names, read.
 #[must_use]
-pub fn plan(wish: &Wish, facts: &Facts, max: EffectsMax, icon: Option<Arc<[u8]>>) -> Planned {
+pub fn plan(
+    wish: &Wish,
+    facts: &Facts,
+    max: EffectsMax,
+    crop: Crop,
+    icon: Option<Arc<[u8]>>,
+) -> Planned {
     let orients = wish.auto_orient && wish.engine == Engine::ImageMagick;
     let (mut width, mut height) = match orients {
         true => facts.upright(),
@@ -68,7 +75,7 @@ pub fn plan(wish: &Wish, facts: &Facts, max: EffectsMax, icon: Option<Arc<[u8]>>
     if let (Engine::Gd, Some(sharpen)) = (wish.engine, sharpen) {
         steps.push(Step::SharpenPercent(sharpen.radius as u32));
     }
-    canvas(&mut steps, wish, &geometry);
+    canvas(&mut steps, wish, &geometry, crop, (width, height));
     effects(&mut steps, wish, max);
     if wish.border_width >= 1.0 || wish.border_height >= 1.0 {
         steps.push(Step::Border {
@@ -129,10 +136,22 @@ fn scale(steps: &mut Vec<Step>, wish: &Wish, geometry: &Geometry) {
     });
 }
 
-fn canvas(steps: &mut Vec<Step>, wish: &Wish, geometry: &Geometry) {
+fn canvas(steps: &mut Vec<Step>, wish: &Wish, geometry: &Geometry, crop: Crop, sides: (u32, u32)) {
     let Some(canvas) = geometry.canvas else {
         return;
     };
+    let (width, height) = geometry
+        .scale
+        .map_or(sides, |scale| (scale.width, scale.height));
+    let is_placed = wish.x != Coordinate::None || wish.y != Coordinate::None;
+    if crop != Crop::Centre && !is_placed && canvas.width <= width && canvas.height <= height {
+        steps.push(Step::Crop {
+            from: crop,
+            width: canvas.width,
+            height: canvas.height,
+        });
+        return;
+    }
     steps.push(Step::Canvas {
         width: canvas.width,
         height: canvas.height,

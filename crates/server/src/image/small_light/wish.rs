@@ -187,6 +187,67 @@ impl Wish {
         }
     }
 
+    /// Whether it asks for a size, a part or a canvas.
+    #[must_use]
+    pub fn cuts_or_grows(&self) -> bool {
+        let coordinates = [
+            self.source_x,
+            self.source_y,
+            self.source_width,
+            self.source_height,
+            self.x,
+            self.y,
+            self.width,
+            self.height,
+        ];
+        coordinates.iter().any(|side| *side != Coordinate::None)
+            || self.canvas_width > 0.0
+            || self.canvas_height > 0.0
+    }
+
+    /// The box and the canvas where both are plain numbers of whole pixels, and nothing else moves or cuts.
+    #[must_use]
+    pub fn box_in_pixels(&self) -> Option<[(Option<u32>, Option<u32>); 2]> {
+        let parts = [
+            self.source_x,
+            self.source_y,
+            self.source_width,
+            self.source_height,
+            self.x,
+            self.y,
+        ];
+        if parts.iter().any(|side| *side != Coordinate::None) {
+            return None;
+        }
+        let whole = |number: f64| (number.fract() == 0.0).then_some(number as u32);
+        let side = |side: Coordinate| match side {
+            Coordinate::None => Some(None),
+            Coordinate::Pixels(pixels) => whole(pixels).map(Some),
+            Coordinate::Percent(_) => None,
+        };
+        let canvas = |number: f64| match number > 0.0 {
+            true => whole(number).map(Some),
+            false => Some(None),
+        };
+        Some([
+            (side(self.width)?, side(self.height)?),
+            (canvas(self.canvas_width)?, canvas(self.canvas_height)?),
+        ])
+    }
+
+    /// Enlarges what is given in pixels, for screens with more than one point for each.
+    pub fn multiply(&mut self, ratio: f64) {
+        for side in [&mut self.width, &mut self.height, &mut self.x, &mut self.y] {
+            if let Coordinate::Pixels(pixels) = side {
+                *pixels *= ratio;
+            }
+        }
+        self.canvas_width *= ratio;
+        self.canvas_height *= ratio;
+        self.border_width *= ratio;
+        self.border_height *= ratio;
+    }
+
     /// Whether the sides are exchanged.
     #[must_use]
     pub fn turns_sides(&self) -> bool {
