@@ -12,7 +12,7 @@ use crate::normalise::{self, Masks};
 use crate::origin::Origin;
 use crate::ports::{self, Lease};
 use crate::server::{Kind, Program, Server};
-use crate::{client::Client, difference};
+use crate::{client::Client, difference, http2};
 use blocks::Block;
 use std::path::{Path, PathBuf};
 
@@ -320,6 +320,14 @@ impl Run {
                 .map_err(|error| format!("{}: {error}", block.name))?,
         };
         masks.port(client.local_port(), "CLIENT_PORT");
+        if options.http2 {
+            let outcome = http2::exchange(client.into_stream(), &request.bytes)
+                .map_err(|error| format!("{}: {error}", block.name))?;
+            return Ok(match outcome {
+                http2::Outcome::Reply(reply) => normalise::one(&reply, masks),
+                http2::Outcome::Ended(reason) => format!("[{reason}]\n"),
+            });
+        }
         match options.split {
             Some(pieces) => client.send_in_pieces(&request.bytes, pieces),
             None => client.send(&request.bytes),

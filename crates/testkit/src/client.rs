@@ -49,6 +49,12 @@ impl Client {
         })
     }
 
+    /// The socket, for another protocol.
+    #[must_use]
+    pub fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
     /// The port this end has.
     pub fn local_port(&self) -> u16 {
         self.stream.local_addr().map_or(0, |address| address.port())

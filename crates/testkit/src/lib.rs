@@ -15,6 +15,8 @@ pub mod directory;
 pub mod fastcgi;
 /// Generated documentation that must be current.
 pub mod generated;
+/// Requests over HTTP/2.
+pub mod http2;
 /// Replies and logs as text without what changes from run to run.
 pub mod normalise;
 /// A toy upstream.

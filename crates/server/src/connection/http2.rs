@@ -10,6 +10,7 @@ mod respond;
 mod stream;
 
 use self::link::{Link, Output};
+use self::request::TooLarge;
 use super::request_head;
 use crate::config::Generation;
 use crate::config::model::LocationSettings;
@@ -298,14 +299,22 @@ impl Http2 {
         if requests >= keepalive.requests || age > keepalive.time_ms {
             self.close(codec);
         }
-        let prepared = request::prepare(
-            &self.generation,
-            &self.streams.info,
-            self.listener,
-            head,
-            respond,
-        );
-        respond::answer(prepared, active);
+        let (generation, info) = (&self.generation, &self.streams.info);
+        match request::prepare(generation, info, self.listener, head, respond) {
+            Ok(prepared) => respond::answer(prepared, active),
+            Err(TooLarge) => {
+                self.say(format_args!("client sent too large header"));
+                self.closing = true;
+                codec.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+            }
+        }
+    }
+
+    /// A line of the error log about the connection.
+    fn say(&self, message: std::fmt::Arguments<'_>) {
+        let logs = &self.settings().2.error_log.logs;
+        let message = format_args!("{message} while processing HTTP/2 connection");
+        write_connection(logs, &self.streams.info, Level::Info, message);
     }
 
     fn see_to_timer(&mut self, blocked: bool) {
@@ -336,11 +345,7 @@ impl Http2 {
 
     fn expired(&mut self, codec: &mut Codec, context: &mut Context<'_>) -> Poll<End> {
         if self.waiting != Waiting::Idle {
-            let logs = self.settings().2.error_log.logs.clone();
-            let message = format_args!(
-                "client timed out (110: Connection timed out) while processing HTTP/2 connection"
-            );
-            write_connection(&logs, &self.streams.info, Level::Info, message);
+            self.say(format_args!("client timed out (110: Connection timed out)"));
             return Poll::Ready(End::Broken);
         }
         // Whoever does not answer the farewell has had it.
@@ -355,16 +360,11 @@ impl Http2 {
 
     /// What the error log says of a connection that the library has given up.
     fn complain(&self, error: &h2::Error) {
-        let logs = &self.settings().2.error_log.logs;
-        if !logs.wants(Level::Info) {
-            return;
+        match (error.is_io(), error.is_remote()) {
+            (true, _) => self.say(format_args!("{error}")),
+            (_, true) => self.say(format_args!("client ended the connection: {error}")),
+            _ => self.say(format_args!("client broke the protocol: {error}")),
         }
-        let message = match (error.is_io(), error.is_remote()) {
-            (true, _) => format_args!("{error} while processing HTTP/2 connection"),
-            (_, true) => format_args!("client ended the connection: {error}"),
-            _ => format_args!("client sent what breaks HTTP/2: {error}"),
-        };
-        write_connection(logs, &self.streams.info, Level::Info, message);
     }
 
     /// Sends what is left, then reads and drops what the client still sends, so that it sees the farewell before the close.

@@ -83,7 +83,7 @@ pub fn begin(
                 Body::Memory(bytes) => Some(bytes),
                 _ => None,
             };
-            hot::keep(request, &response, &head, memory);
+            hot::keep(request, &response, hot::Written::Lines(&head), memory);
         }
         first_writes(stream, request, &mut head, body, framing)
     })

@@ -10,6 +10,7 @@ use crate::http::request::Incoming;
 use crate::http::response::Repeat;
 use crate::http::sent::Compressed;
 use crate::http::{Request, Response, thread};
+use ::http::HeaderMap;
 use bytes::Bytes;
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -38,6 +39,16 @@ pub struct Ready {
     source: Source,
     /// For a connection that is closed after it, and for one that is kept.
     heads: [OnceCell<Head>; 2],
+    /// For HTTP/2.
+    fields: OnceCell<HeaderMap>,
+    is_http2: bool,
+}
+
+/// A head as it was just written.
+#[derive(Clone, Copy)]
+pub enum Written<'w> {
+    Lines(&'w [u8]),
+    Fields(&'w HeaderMap),
 }
 
 /// Where the bytes come from.
@@ -57,9 +68,24 @@ pub struct Head {
     pub date: std::ops::Range<usize>,
 }
 
+impl Head {
+    fn of(lines: &[u8]) -> Option<Head> {
+        let date = memchr::memmem::find(lines, b"\r\nDate: ")? + b"\r\nDate: ".len();
+        Some(Head {
+            bytes: lines.into(),
+            date: date..date + DATE_LENGTH,
+        })
+    }
+}
+
 impl Ready {
     /// Whether it answers requests with these fields.
     fn is_for(&self, request: &Request) -> bool {
+        // Its body has the framing of the protocol.
+        let is_http2 = request.version == Version::Http2;
+        if self.is_http2 != is_http2 && matches!(self.source, Source::Made(..)) {
+            return false;
+        }
         match &self.accept {
             None => true,
             // What came through a proxy, or by an old version, may have to do without gzip.
@@ -134,6 +160,26 @@ impl Ready {
     #[must_use]
     pub fn head(&self, request: &Request) -> Option<&Head> {
         self.heads[usize::from(request.keep_alive)].get()
+    }
+
+    /// The same for HTTP/2.
+    #[must_use]
+    pub fn fields(&self) -> Option<&HeaderMap> {
+        self.fields.get()
+    }
+
+    fn keep(&self, kind: usize, written: Written<'_>) {
+        // The first one stays.
+        match written {
+            Written::Fields(fields) => {
+                let _ = self.fields.set(fields.clone());
+            }
+            Written::Lines(lines) => {
+                if let Some(head) = Head::of(lines) {
+                    let _ = self.heads[kind].set(head);
+                }
+            }
+        }
     }
 }
 
@@ -239,7 +285,7 @@ pub fn find(request: &Request) -> Option<(Rc<Ready>, Bytes)> {
 
 /// Keeps a response whose head was just written as `head`, if it may be sent again.
 /// `body` is the body with its framing, where it is in memory.
-pub fn keep(request: &Request, response: &Response, head: &[u8], body: Option<&Bytes>) {
+pub fn keep(request: &Request, response: &Response, head: Written<'_>, body: Option<&Bytes>) {
     let Some(file) = &response.file else { return };
     let Some(source) = source(response, file, body) else {
         return;
@@ -260,15 +306,10 @@ pub fn keep(request: &Request, response: &Response, head: &[u8], body: Option<&B
     {
         return;
     }
-    let Some(date) = memchr::memmem::find(head, b"\r\nDate: ") else {
+    if response.has_date {
         return;
-    };
-    let date = date + b"\r\nDate: ".len();
+    }
     let second = (location.repeat == Repeat::WithinSecond).then(|| thread::unix_ms() / 1000);
-    let head = Head {
-        bytes: head.into(),
-        date: date..date + DATE_LENGTH,
-    };
     TABLE.with(|table| {
         let mut table = table.borrow_mut();
         if table.generation != request.generation.number
@@ -293,7 +334,7 @@ pub fn keep(request: &Request, response: &Response, head: &[u8], body: Option<&B
             && ready.second == second
             && ready.is_of(response, file)
         {
-            let _first_stays = ready.heads[kind].set(head);
+            ready.keep(kind, head);
             return;
         }
         let ready = Rc::new(Ready {
@@ -302,8 +343,10 @@ pub fn keep(request: &Request, response: &Response, head: &[u8], body: Option<&B
             accept: accept(request, response),
             source,
             heads: Default::default(),
+            fields: OnceCell::new(),
+            is_http2: request.version == Version::Http2,
         });
-        let _empty = ready.heads[kind].set(head);
+        ready.keep(kind, head);
         let size = ready.size();
         let gone = match place {
             Some(place) => std::mem::replace(&mut kept[place], ready).size(),

@@ -53,6 +53,7 @@ fn copy(parent: &Request, path: &[u8], args: &[u8]) -> Box<Request> {
     let (generation, connection) = (Rc::clone(&parent.generation), Rc::clone(&parent.connection));
     let mut request = Request::new(generation, connection, parent.started_ms, buffers);
     request.depth = parent.depth;
+    request.stream.clone_from(&parent.stream);
     request.real_remote.clone_from(&parent.real_remote);
     request.method = parent.method;
     request.version = parent.version;

@@ -22,6 +22,8 @@ pub struct Options {
     pub close: bool,
     /// Reads one reply and leaves the connection to the next block.
     pub keep: bool,
+    /// Goes by HTTP/2, on a connection of its own.
+    pub http2: bool,
     /// Does not take the connection that the block before has kept.
     pub new: bool,
     pub split: Option<usize>,
@@ -51,6 +53,7 @@ fn options(block: &Block) -> Result<Options, String> {
         half: false,
         close: false,
         keep: false,
+        http2: false,
         new: false,
         split: None,
         port: 1,
@@ -63,6 +66,7 @@ fn options(block: &Block) -> Result<Options, String> {
             ("half", "") => options.half = true,
             ("close", "") => options.close = true,
             ("keep", "") => options.keep = true,
+            ("http2", "") => options.http2 = true,
             ("new", "") => options.new = true,
             ("split", count) => options.split = Some(count.parse().map_err(|_| wrong())?),
             ("port", number) => {

@@ -46,6 +46,16 @@ impl<'r> Sender<'r> {
         }
     }
 
+    /// Sends what the window and the pace let through now; gives what is left.
+    pub fn at_once(&mut self, mut bytes: Bytes, ends: bool) -> Result<Bytes, SendError> {
+        if self.pace.is_unlimited() {
+            let room = self.reserve(bytes.len() as u64)?;
+            let now = bytes.split_to(room.min(bytes.len()));
+            self.frames(now, ends && bytes.is_empty())?;
+        }
+        Ok(bytes)
+    }
+
     /// Sends memory; meanwhile `source`, where there is one, may collect what comes for it.
     pub async fn memory(
         &mut self,

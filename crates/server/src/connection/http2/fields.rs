@@ -6,6 +6,7 @@ use crate::filter::headers::append_trailers;
 use crate::http::{Request, Response, sent, thread};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use std::cell::RefCell;
 
 /// The head of a response.
 pub fn of_response(request: &Request, response: &Response) -> HeaderMap {
@@ -21,7 +22,9 @@ pub fn of_response(request: &Request, response: &Response) -> HeaderMap {
     if let Some(kind) = response.content_type_as_given() {
         add_value(header::CONTENT_TYPE, kind, &mut fields);
     }
-    if let Some(length) = response.content_length {
+    if let Some(length) = response.content_length
+        && response.status != 204
+    {
         fields.append(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
     if let Some(modified) = &response.last_modified
@@ -53,11 +56,24 @@ pub fn of_response(request: &Request, response: &Response) -> HeaderMap {
     fields
 }
 
-/// The Date of now.
+thread_local! {
+    static DATE: RefCell<(u64, HeaderValue)> = const { RefCell::new((0, HeaderValue::from_static(""))) };
+}
+
+/// The Date of now; made once a second.
 pub fn date() -> HeaderValue {
-    let mut text = Vec::with_capacity(29);
-    thread::append_date(&mut text);
-    HeaderValue::from_maybe_shared(Bytes::from(text)).unwrap_or(HeaderValue::from_static(""))
+    DATE.with(|kept| {
+        let mut kept = kept.borrow_mut();
+        let second = thread::unix_ms() / 1000;
+        if kept.0 != second {
+            let mut text = Vec::new();
+            thread::append_date(&mut text);
+            if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(text)) {
+                *kept = (second, value);
+            }
+        }
+        kept.1.clone()
+    })
 }
 
 /// The trailer fields: those of the body's source first.

@@ -10,7 +10,11 @@ use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::SendResponse;
 use std::rc::Rc;
+use wire::http1::Error;
 use wire::http2::{Target, compose};
+
+/// The fields of a head are larger than all buffers: as in nginx the connection ends.
+pub struct TooLarge;
 
 /// A request with its stream, or the status to refuse it with.
 pub struct Prepared {
@@ -26,7 +30,7 @@ pub fn prepare(
     listener: usize,
     head: http::Request<RecvStream>,
     respond: SendResponse<Bytes>,
-) -> Prepared {
+) -> Result<Prepared, TooLarge> {
     let (parts, body) = head.into_parts();
     let mut request = new_request(generation, connection, thread::monotonic_ms());
     let ended = body.is_end_stream();
@@ -46,6 +50,7 @@ pub fn prepare(
     let stream = Rc::new(Stream::new(respond, body, connection.requests.get()));
     request.stream = Some(Rc::clone(&stream) as _);
     let refused = match composed {
+        Err(Error::HeaderTooLarge) => return Err(TooLarge),
         Err(error) => {
             request_head::prepare_refused(&mut request, listener);
             Some(complaints::refused(&request, error))
@@ -58,9 +63,9 @@ pub fn prepare(
     } else {
         request.incoming = Incoming::Done;
     }
-    Prepared {
+    Ok(Prepared {
         request,
         stream,
         refused,
-    }
+    })
 }

@@ -10,9 +10,12 @@ use crate::connection::http1::recycle;
 use crate::connection::writer::SendError;
 use crate::http::{Body, Request, Response, body_reader, sent};
 use crate::log;
-use crate::pipeline::phases;
+use crate::pipeline::{hot, phases};
+use bytes::Bytes;
 use h2::Reason;
+use http::{HeaderMap, StatusCode, header};
 use std::future::Future;
+use std::rc::Rc;
 use std::task::{Context, Waker};
 
 /// Bytes that are read from a file at once.
@@ -20,11 +23,66 @@ const STEP: usize = 64 * 1024;
 
 /// Answers a request: at once if nothing has to be waited for, else in a task of its own.
 pub fn answer(prepared: Prepared, active: Active) {
+    let Some((prepared, active)) = answer_ready(prepared, active) else {
+        return;
+    };
     let mut answering = Box::pin(answer_later(prepared, active));
     let mut context = Context::from_waker(Waker::noop());
     if answering.as_mut().poll(&mut context).is_pending() {
         tokio::task::spawn_local(answering);
     }
+}
+
+/// Sends the response that is ready for a request; what is left of it goes out in a task. Gives back a request for which
+/// none is ready.
+fn answer_ready(prepared: Prepared, active: Active) -> Option<(Prepared, Active)> {
+    if prepared.refused.is_some() {
+        return Some((prepared, active));
+    }
+    let Some((ready, bytes)) = hot::find(&prepared.request) else {
+        return Some((prepared, active));
+    };
+    let Some(fields) = ready.fields() else {
+        return Some((prepared, active));
+    };
+    let Prepared {
+        mut request,
+        stream,
+        ..
+    } = prepared;
+    request.location = ready.location;
+    if let Some(compressed) = ready.compressed() {
+        *request.sent.compressed.borrow_mut() = Some(compressed);
+    }
+    let mut fields = fields.clone();
+    fields.insert(header::DATE, fields::date());
+    request.sent.status.set(200);
+    let is_whole = bytes.is_empty();
+    let sent = begin(&stream, &request, 200, fields, is_whole).and_then(|()| match is_whole {
+        true => Ok(bytes),
+        false => Sender::new(&request, &stream).at_once(bytes, true),
+    });
+    let finished = match sent {
+        Ok(left) if !left.is_empty() => {
+            tokio::task::spawn_local(answer_rest(request, stream, active, left));
+            return None;
+        }
+        Ok(_) => Ok(()),
+        Err(error) => Err(error),
+    };
+    conclude(&stream, &request, finished);
+    recycle(request);
+    None
+}
+
+/// Sends what the window did not let through at once.
+async fn answer_rest(request: Box<Request>, stream: Rc<Stream>, active: Active, left: Bytes) {
+    let sent = Sender::new(&request, &stream)
+        .memory(left, true, None)
+        .await;
+    conclude(&stream, &request, sent);
+    recycle(request);
+    drop(active);
 }
 
 async fn answer_later(prepared: Prepared, active: Active) {
@@ -49,12 +107,12 @@ async fn answer_later(prepared: Prepared, active: Active) {
     drop(active);
 }
 
-/// Ends the stream without an answer (nginx's 444).
+/// Ends the stream without an answer (nginx's 444); the reason is nginx's.
 fn hang_up(stream: &Stream, request: &Request) {
     if request.sent.status.get() == 0 {
         request.sent.status.set(444);
     }
-    stream.reset(Reason::INTERNAL_ERROR);
+    stream.reset(Reason::PROTOCOL_ERROR);
     log::access::write(request);
 }
 
@@ -62,7 +120,10 @@ fn hang_up(stream: &Stream, request: &Request) {
 fn conclude(stream: &Stream, request: &Request, sent: Result<(), SendError>) {
     if let Err(error) = &sent {
         complaints::unsent(request, error);
-        stream.reset(Reason::INTERNAL_ERROR);
+        stream.reset(match error {
+            SendError::TimedOut => Reason::PROTOCOL_ERROR,
+            _ => Reason::INTERNAL_ERROR,
+        });
     } else {
         request.sent.complete.set(true);
     }
@@ -83,7 +144,19 @@ async fn send(stream: &Stream, request: &Request, mut response: Response) -> Res
         _ => false,
     };
     let is_whole = has_end && (request.is_head() || !response.expects_trailers);
-    begin(stream, request, &response, is_whole)?;
+    let fields = fields::of_response(request, &response);
+    if request.generation.config.http.variables.uses_sent {
+        sent::record(request, &response, false);
+    }
+    request.sent.status.set(response.status);
+    if response.file.is_some() && !request.is_head() {
+        let memory = match &body {
+            Body::Memory(bytes) => Some(bytes),
+            _ => None,
+        };
+        hot::keep(request, &response, hot::Written::Fields(&fields), memory);
+    }
+    begin(stream, request, response.status, fields, is_whole)?;
     if is_whole {
         return Ok(());
     }
@@ -109,21 +182,16 @@ async fn send(stream: &Stream, request: &Request, mut response: Response) -> Res
 fn begin(
     stream: &Stream,
     request: &Request,
-    response: &Response,
+    status: u16,
+    fields: HeaderMap,
     is_whole: bool,
 ) -> Result<(), SendError> {
-    let fields = fields::of_response(request, response);
-    if request.generation.config.http.variables.uses_sent {
-        sent::record(request, response, false);
-    }
     let sent = &request.sent;
-    sent.status.set(response.status);
     sent.bytes.set(sent.bytes.get() + fields::length(&fields));
     sent.header_bytes.set(sent.bytes.get());
     let mut head = http::Response::new(());
     // What HTTP/2 cannot say is the fault of who gave it.
-    *head.status_mut() =
-        http::StatusCode::from_u16(response.status).unwrap_or(http::StatusCode::BAD_GATEWAY);
+    *head.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     *head.headers_mut() = fields;
     let mut sending = stream.sending.borrow_mut();
     let Sending::Awaiting(respond) = &mut *sending else {
