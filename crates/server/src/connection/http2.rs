@@ -8,9 +8,12 @@ mod link;
 mod request;
 mod respond;
 mod stream;
+mod turns;
+mod watch;
 
 use self::link::{Link, Output};
 use self::request::TooLarge;
+use self::turns::{Piece, Priority, Turns};
 use super::request_head;
 use crate::config::Generation;
 use crate::config::model::LocationSettings;
@@ -20,13 +23,13 @@ use crate::http::thread;
 use crate::listen::accept::{Place, Shared};
 use crate::log::error::{Level, write_connection};
 use crate::net::Timer;
-use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::io;
 use std::pin::pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
 /// What a connection's streams share.
@@ -36,6 +39,32 @@ pub struct Streams {
     /// Requests under way.
     active: Cell<usize>,
     waker: RefCell<Option<Waker>>,
+    turns: Rc<Turns>,
+    /// The priorities of streams, as long as these live.
+    priorities: RefCell<HashMap<u32, Weak<Cell<Priority>>>>,
+    /// Bytes of heads and bodies, both ways: what was not mere talk.
+    payload: Cell<u64>,
+}
+
+impl Streams {
+    fn has_passed(&self, bytes: usize) {
+        self.payload.set(self.payload.get() + bytes as u64);
+    }
+
+    /// Notes where a stream's priority is to be found.
+    fn announce(&self, id: u32, priority: &Rc<Cell<Priority>>) {
+        let mut priorities = self.priorities.borrow_mut();
+        if priorities.len() >= 2 * self.active.get().max(PRIORITIES_MIN) {
+            priorities.retain(|_, priority| priority.strong_count() > 0);
+        }
+        priorities.insert(id, Rc::downgrade(priority));
+    }
+
+    fn update(&self, id: u32, update: Priority) {
+        if let Some(priority) = self.priorities.borrow().get(&id).and_then(Weak::upgrade) {
+            priority.set(update);
+        }
+    }
 }
 
 /// A request under way, counted until it is dropped.
@@ -77,6 +106,8 @@ pub struct Http2 {
     output: Rc<RefCell<Output>>,
     /// The connection takes no further requests.
     closing: bool,
+    /// It was given up as one that floods.
+    flooded: bool,
     waiting: Waiting,
 }
 
@@ -110,7 +141,7 @@ pub struct Begun {
     pub listener: usize,
 }
 
-type Codec = h2::server::Connection<Link, Bytes>;
+type Codec = h2::server::Connection<Link, Piece>;
 
 impl Http2 {
     #[must_use]
@@ -122,6 +153,9 @@ impl Http2 {
                 counted: begun.counted,
                 active: Cell::new(0),
                 waker: RefCell::new(None),
+                turns: Rc::default(),
+                priorities: RefCell::default(),
+                payload: Cell::new(0),
             }),
             shared: begun.shared,
             place: begun.place,
@@ -129,6 +163,7 @@ impl Http2 {
             listener: begun.listener,
             output: Rc::default(),
             closing: false,
+            flooded: false,
             waiting: Waiting::ForPreface,
         }
     }
@@ -153,7 +188,7 @@ impl Http2 {
         let link = Link::new(Rc::clone(&self.streams.info), Rc::clone(&self.output));
         let timeout_ms = self.settings().1.timeout_ms;
         self.timer.set(timeout_ms);
-        let mut handshake = pin!(self.builder().handshake::<_, Bytes>(link));
+        let mut handshake = pin!(self.builder().handshake::<_, Piece>(link));
         let begun = std::future::poll_fn(|context| {
             self.output.borrow_mut().begin_turn();
             if let Poll::Ready(begun) = handshake.as_mut().poll(context) {
@@ -209,9 +244,15 @@ impl Http2 {
         self.leave_waker(context);
         self.take_up_configuration(codec);
         self.output.borrow_mut().begin_turn();
+        let mut begun = 0;
         loop {
             match codec.poll_accept(context) {
-                Poll::Ready(Some(Ok((request, respond)))) => self.begin(codec, request, respond),
+                Poll::Ready(Some(Ok((request, respond)))) => {
+                    self.take_updates();
+                    self.begin(codec, request, respond);
+                    begun += 1;
+                    self.end_flood(codec, begun);
+                }
                 Poll::Ready(Some(Err(error))) => {
                     self.complain(&error);
                     // What the library has to say to the client is in the buffer.
@@ -228,6 +269,8 @@ impl Http2 {
                 Poll::Pending => break,
             }
         }
+        self.take_updates();
+        self.end_flood(codec, begun);
         let blocked = match self.poll_send(context) {
             Poll::Ready(Err(_)) => return Poll::Ready(End::Broken),
             Poll::Ready(Ok(())) => false,
@@ -238,6 +281,31 @@ impl Http2 {
             return self.expired(codec, context);
         }
         Poll::Pending
+    }
+
+    fn take_updates(&self) {
+        let mut output = self.output.borrow_mut();
+        for (id, priority) in output.watch.updates.drain(..) {
+            self.streams.update(id, priority);
+        }
+    }
+
+    /// Gives up a client that begins (and resets) more streams at once than it may have, or that sends little else than
+    /// frames that ask for nothing. The measures are much as nginx's.
+    fn end_flood(&mut self, codec: &mut Codec, begun: u64) {
+        let total = self.output.borrow().total;
+        let is_talk = total > self.streams.payload.get().saturating_mul(8) + TALK_MAX;
+        let most = self.settings().0.max_concurrent_streams.saturating_mul(2);
+        if self.flooded || !(is_talk || begun > most) {
+            return;
+        }
+        self.flooded = true;
+        self.closing = true;
+        self.say(match is_talk {
+            true => format_args!("http2 flood detected"),
+            false => format_args!("client sent too many streams at once"),
+        });
+        codec.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
     }
 
     fn poll_send(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -288,7 +356,7 @@ impl Http2 {
         &mut self,
         codec: &mut Codec,
         head: http::Request<RecvStream>,
-        respond: SendResponse<Bytes>,
+        respond: SendResponse<Piece>,
     ) {
         let requests = self.streams.info.requests.get() + 1;
         self.streams.info.requests.set(requests);
@@ -299,8 +367,8 @@ impl Http2 {
         if requests >= keepalive.requests || age > keepalive.time_ms {
             self.close(codec);
         }
-        let (generation, info) = (&self.generation, &self.streams.info);
-        match request::prepare(generation, info, self.listener, head, respond) {
+        let (generation, streams) = (&self.generation, &self.streams);
+        match request::prepare(generation, streams, self.listener, head, respond) {
             Ok(prepared) => respond::answer(prepared, active),
             Err(TooLarge) => {
                 self.say(format_args!("client sent too large header"));
@@ -405,6 +473,12 @@ impl Http2 {
 
 /// The connection's window is at least this: what HTTP/2 begins with.
 const CONNECTION_WINDOW_MIN: u32 = 65_535;
+
+/// Bytes that a client may send beside eight times what it sends and gets in requests.
+const TALK_MAX: u64 = 1024 * 1024;
+
+/// Priorities that are kept before those of ended streams are looked for.
+const PRIORITIES_MIN: usize = 32;
 
 /// Bytes that wait for a stream's window or the socket before its source is asked for more.
 const SEND_BUFFER: usize = 256 * 1024;

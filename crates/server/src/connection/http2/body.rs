@@ -2,16 +2,18 @@
 
 use super::fields;
 use super::stream::{FRAME_HEAD, Sending, Stream};
+use super::turns::{Piece, Turn};
 use crate::connection::writer::SendError;
 use crate::connection::writer::pace::Pace;
 use crate::http::Request;
 use crate::http::body::{BodyError, BodyStream, Chunk};
+use crate::http::client_stream::ClientStream;
 use crate::log;
 use crate::net::Timer;
 use bytes::Bytes;
 use h2::SendStream;
 use std::io;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 /// What a stream asks of its window at a time, so that others have their share.
 const RESERVED_MAX: u64 = 64 * 1024;
@@ -24,6 +26,7 @@ pub struct Sender<'r> {
     chunk: usize,
     timer: Timer,
     pace: Pace,
+    turn: Turn,
 }
 
 /// The client or the connection has gone.
@@ -43,12 +46,14 @@ impl<'r> Sender<'r> {
             chunk: request.location().settings.http2.chunk_size as usize,
             timer: Timer::default(),
             pace: Pace::new(request),
+            turn: stream.turn(),
         }
     }
 
     /// Sends what the window and the pace let through now; gives what is left.
     pub fn at_once(&mut self, mut bytes: Bytes, ends: bool) -> Result<Bytes, SendError> {
-        if self.pace.is_unlimited() {
+        let mut context = Context::from_waker(Waker::noop());
+        if self.pace.is_unlimited() && self.turn.poll(&mut context).is_ready() {
             let room = self.reserve(bytes.len() as u64)?;
             let now = bytes.split_to(room.min(bytes.len()));
             self.frames(now, ends && bytes.is_empty())?;
@@ -65,6 +70,7 @@ impl<'r> Sender<'r> {
     ) -> Result<(), SendError> {
         while !bytes.is_empty() {
             let admitted = self.pace.admit(bytes.len() as u64).await;
+            self.turn(&mut source).await?;
             let room = match self.reserve(admitted.min(RESERVED_MAX))? {
                 0 => self.room(&mut source).await?,
                 room => room,
@@ -128,7 +134,7 @@ impl<'r> Sender<'r> {
 
     fn with<T>(
         &self,
-        act: impl FnOnce(&mut SendStream<Bytes>) -> Result<T, SendError>,
+        act: impl FnOnce(&mut SendStream<Piece>) -> Result<T, SendError>,
     ) -> Result<T, SendError> {
         match &mut *self.stream.sending.borrow_mut() {
             Sending::Begun(sending) => act(sending),
@@ -142,6 +148,23 @@ impl<'r> Sender<'r> {
             sending.reserve_capacity(wanted as usize);
             Ok(sending.capacity())
         })
+    }
+
+    /// Waits for its turn. Others may be before it for long: a connection on which nothing moves is given up as a whole.
+    async fn turn(&mut self, source: &mut Option<&mut dyn BodyStream>) -> Result<(), SendError> {
+        std::future::poll_fn(|context| {
+            if self.turn.poll(context).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            if self.stream.poll_reset(context).is_ready() {
+                return Poll::Ready(Err(closed()));
+            }
+            if let Some(source) = source {
+                source.poll_fill(context);
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     /// Waits for the room that was asked for, no longer than `send_timeout`.
@@ -181,7 +204,9 @@ impl<'r> Sender<'r> {
                 self.count(frame.len() as u64);
                 let is_last = bytes.is_empty();
                 if !frame.is_empty() || ends {
-                    sending.send_data(frame, ends && is_last).map_err(failed)?;
+                    sending
+                        .send_data(self.stream.piece(frame), ends && is_last)
+                        .map_err(failed)?;
                 }
                 if is_last {
                     return Ok(());

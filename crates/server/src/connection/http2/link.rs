@@ -1,6 +1,7 @@
 //! Between the h2 crate and the socket: what was read and not yet taken, and what is to be written. Frames are gathered and
 //! go out together when the connection has no more to say for now.
 
+use super::watch::Watch;
 use crate::http::request::Connection;
 use crate::net::Stream;
 use std::cell::RefCell;
@@ -30,6 +31,10 @@ pub struct Output {
     read: usize,
     /// The socket had nothing more in this pass.
     drained: bool,
+    /// Bytes read at all.
+    pub total: u64,
+    /// What came that the library does not tell of.
+    pub watch: Watch,
 }
 
 impl Output {
@@ -131,6 +136,7 @@ pub struct Link {
 
 impl Link {
     pub fn new(info: Rc<Connection>, output: Rc<RefCell<Output>>) -> Link {
+        output.borrow_mut().watch.take(&info.pending.borrow());
         Link { info, output }
     }
 }
@@ -160,14 +166,18 @@ impl AsyncRead for Link {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
+        let watch = &mut output.watch;
         let read = self.info.stream.poll_read(context, |bytes| {
+            watch.take(bytes);
             let count = bytes.len().min(buffer.remaining());
             buffer.put_slice(&bytes[..count]);
             pending.extend_from_slice(&bytes[count..]);
             bytes.len()
         });
         output.drained = read.is_pending();
-        output.read += ready!(read)?;
+        let read = ready!(read)?;
+        output.read += read;
+        output.total += read as u64;
         Poll::Ready(Ok(()))
     }
 }

@@ -1,16 +1,17 @@
 //! A stream's head becomes a request, as `connection::request_head` makes one of HTTP/1's.
 
+use super::Streams;
 use super::stream::Stream;
+use super::turns::{Piece, Priority};
 use crate::config::Generation;
 use crate::connection::http1::new_request;
 use crate::connection::{complaints, request_head};
-use crate::http::request::{Connection, Incoming};
+use crate::http::request::Incoming;
 use crate::http::{Request, thread};
-use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::SendResponse;
 use std::rc::Rc;
-use wire::http1::Error;
+use wire::http1::{Error, Known};
 use wire::http2::{Target, compose};
 
 /// The fields of a head are larger than all buffers: as in nginx the connection ends.
@@ -26,13 +27,13 @@ pub struct Prepared {
 /// Makes a request of a stream's head.
 pub fn prepare(
     generation: &Rc<Generation>,
-    connection: &Rc<Connection>,
+    streams: &Rc<Streams>,
     listener: usize,
     head: http::Request<RecvStream>,
-    respond: SendResponse<Bytes>,
+    respond: SendResponse<Piece>,
 ) -> Result<Prepared, TooLarge> {
     let (parts, body) = head.into_parts();
-    let mut request = new_request(generation, connection, thread::monotonic_ms());
+    let mut request = new_request(generation, &streams.info, thread::monotonic_ms());
     let ended = body.is_end_stream();
     let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
     let target = Target {
@@ -47,7 +48,9 @@ pub fn prepare(
     let limits = request_head::limits(&default.settings.request_head);
     let Request { buffer, head, .. } = &mut *request;
     let composed = compose(target, fields, &limits, buffer, head);
-    let stream = Rc::new(Stream::new(respond, body, connection.requests.get()));
+    let priority = request.field(Known::Priority).map(Priority::parse);
+    let stream = Stream::new(respond, body, streams, priority.unwrap_or_default());
+    let stream = Rc::new(stream);
     request.stream = Some(Rc::clone(&stream) as _);
     let refused = match composed {
         Err(Error::HeaderTooLarge) => return Err(TooLarge),
@@ -57,6 +60,7 @@ pub fn prepare(
         }
         Ok(()) => request_head::prepare(&mut request, listener).err(),
     };
+    streams.has_passed(request.buffer.len());
     if !ended {
         request.incoming = Incoming::Stream;
         request.chunked = request.content_length.is_none();

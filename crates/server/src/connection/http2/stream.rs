@@ -1,12 +1,14 @@
 //! One stream as its request sees it: the body that comes, and whether the client still wants the answer.
 
-use super::fields;
+use super::turns::{Piece, Priority, Turn};
+use super::{Streams, fields};
 use crate::http::client_stream::{ClientStream, Gone};
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 /// A frame's head.
@@ -14,24 +16,46 @@ pub const FRAME_HEAD: u64 = 9;
 
 /// How far the answer is.
 pub enum Sending {
-    Awaiting(SendResponse<Bytes>),
-    Begun(SendStream<Bytes>),
+    Awaiting(SendResponse<Piece>),
+    Begun(SendStream<Piece>),
 }
 
 /// A stream.
 pub struct Stream {
     pub sending: RefCell<Sending>,
     receiving: RefCell<RecvStream>,
+    streams: Rc<Streams>,
+    priority: Rc<Cell<Priority>>,
     number: u64,
 }
 
 impl Stream {
-    pub fn new(respond: SendResponse<Bytes>, body: RecvStream, number: u64) -> Stream {
+    pub fn new(
+        respond: SendResponse<Piece>,
+        body: RecvStream,
+        streams: &Rc<Streams>,
+        priority: Priority,
+    ) -> Stream {
+        let priority = Rc::new(Cell::new(priority));
+        streams.announce(respond.stream_id().as_u32(), &priority);
         Stream {
             sending: RefCell::new(Sending::Awaiting(respond)),
             receiving: RefCell::new(body),
-            number,
+            streams: Rc::clone(streams),
+            priority,
+            number: streams.info.requests.get(),
         }
+    }
+
+    /// Its claim to be sent.
+    pub fn turn(&self) -> Turn {
+        Turn::new(&self.streams.turns, Rc::clone(&self.priority), self.number)
+    }
+
+    /// Part of its body, for the library.
+    pub fn piece(&self, bytes: Bytes) -> Piece {
+        self.streams.has_passed(bytes.len());
+        self.streams.turns.piece(bytes)
     }
 
     /// Ends the stream before its end.
@@ -55,6 +79,7 @@ impl ClientStream for Stream {
         Poll::Ready(match ready!(receiving.poll_data(context)) {
             None => None,
             Some(Ok(bytes)) => {
+                self.streams.has_passed(bytes.len());
                 // Fails when the stream is gone, which the next call tells.
                 let _gone = receiving.flow_control().release_capacity(bytes.len());
                 Some(Ok(bytes))
