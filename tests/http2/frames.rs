@@ -40,7 +40,7 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 pub fn head(path: &str, fields: &[(&str, &str)]) -> Vec<u8> {
     // :method GET, :scheme http, :path, :authority h.
     let mut block = vec![0x82, 0x86, 0x04];
-    let mut text = |block: &mut Vec<u8>, text: &str| {
+    let text = |block: &mut Vec<u8>, text: &str| {
         assert!(text.len() < 127, "one byte is enough for the length");
         block.push(text.len() as u8);
         block.extend_from_slice(text.as_bytes());

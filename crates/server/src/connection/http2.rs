@@ -44,6 +44,8 @@ pub struct Streams {
     priorities: RefCell<HashMap<u32, Weak<Cell<Priority>>>>,
     /// Bytes of heads and bodies, both ways: what was not mere talk.
     payload: Cell<u64>,
+    /// The stream that was begun last.
+    last: Cell<u32>,
 }
 
 impl Streams {
@@ -58,12 +60,17 @@ impl Streams {
             priorities.retain(|_, priority| priority.strong_count() > 0);
         }
         priorities.insert(id, Rc::downgrade(priority));
+        self.last.set(id);
     }
 
-    fn update(&self, id: u32, update: Priority) {
-        if let Some(priority) = self.priorities.borrow().get(&id).and_then(Weak::upgrade) {
+    /// Gives a stream another priority; false if there is none of the number.
+    fn update(&self, id: u32, update: Priority) -> bool {
+        let priority = self.priorities.borrow().get(&id).and_then(Weak::upgrade);
+        let is_known = priority.is_some();
+        if let Some(priority) = priority {
             priority.set(update);
         }
+        is_known
     }
 }
 
@@ -156,6 +163,7 @@ impl Http2 {
                 turns: Rc::default(),
                 priorities: RefCell::default(),
                 payload: Cell::new(0),
+                last: Cell::new(0),
             }),
             shared: begun.shared,
             place: begun.place,
@@ -248,7 +256,6 @@ impl Http2 {
         loop {
             match codec.poll_accept(context) {
                 Poll::Ready(Some(Ok((request, respond)))) => {
-                    self.take_updates();
                     self.begin(codec, request, respond);
                     begun += 1;
                     self.end_flood(codec, begun);
@@ -285,9 +292,10 @@ impl Http2 {
 
     fn take_updates(&self) {
         let mut output = self.output.borrow_mut();
-        for (id, priority) in output.watch.updates.drain(..) {
-            self.streams.update(id, priority);
-        }
+        // What is told of a stream may come before the stream.
+        output.watch.updates.retain(|&(id, priority)| {
+            !self.streams.update(id, priority) && id > self.streams.last.get()
+        });
     }
 
     /// Gives up a client that begins (and resets) more streams at once than it may have, or that sends little else than
@@ -447,6 +455,10 @@ impl Http2 {
             self.timer.poll_expired(context).map(|()| false)
         });
         if !sent.await {
+            return;
+        }
+        // Whoever floods is not listened to any longer.
+        if self.flooded {
             return;
         }
         let stream = &self.streams.info.stream;
