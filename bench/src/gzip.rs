@@ -3,13 +3,12 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
+use crate::coded::Client;
 use crate::options::{Bench, Options};
 use crate::server::{self, Contender, Running};
 use crate::side_by_side::{Workspace, turns};
@@ -32,7 +31,6 @@ const OWN_FILES: &[&str] = &[
     "ARCHITECTURE.md",
 ];
 const FILES_MAX: usize = 8;
-const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What one server made of one file at one level.
 struct Row {
@@ -66,7 +64,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn files() -> Result<Vec<PathBuf>> {
+pub fn files() -> Result<Vec<PathBuf>> {
     if let Some(directory) = std::env::var_os("GANNET_BENCH_FILES") {
         let mut files = Vec::new();
         for entry in fs::read_dir(directory)? {
@@ -126,13 +124,13 @@ fn measure(
         let path = file.file_name().unwrap_or_default().to_string_lossy();
         let mut client = Client::connect(running.address)?;
         for _ in 0..5 {
-            client.fetch(&path)?;
+            client.fetch(&path, "gzip")?;
         }
         running.note_processes()?;
         let before = CpuTime::of(&running.processes)?;
         let (start, mut count, mut bytes) = (Instant::now(), 0_u32, 0);
         while start.elapsed() < share {
-            bytes = client.fetch(&path)?;
+            bytes = client.fetch(&path, "gzip")?;
             count += 1;
         }
         let cpu = CpuTime::of(&running.processes)?.since(&before)?;
@@ -153,7 +151,7 @@ fn measure(
     Ok(())
 }
 
-fn median(samples: &[f64]) -> f64 {
+pub fn median(samples: &[f64]) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
@@ -195,72 +193,4 @@ fn table(options: &Options, rows: &[Row]) -> String {
     }
     text.push('\n');
     text
-}
-
-/// A connection that asks for gzip and counts the bytes of the bodies.
-struct Client {
-    stream: BufReader<TcpStream>,
-    address: SocketAddr,
-    body: Vec<u8>,
-}
-
-impl Client {
-    fn connect(address: SocketAddr) -> Result<Client> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(READ_TIMEOUT))?;
-        stream.set_nodelay(true)?;
-        Ok(Client {
-            stream: BufReader::with_capacity(1 << 20, stream),
-            address,
-            body: Vec::new(),
-        })
-    }
-
-    /// Fetches a file and says how many bytes its compressed body has.
-    fn fetch(&mut self, path: &str) -> Result<usize> {
-        let request = format!(
-            "GET /{path} HTTP/1.1\r\nHost: {}\r\nAccept-Encoding: gzip\r\n\r\n",
-            self.address
-        );
-        self.stream.get_mut().write_all(request.as_bytes())?;
-        let (mut line, mut coded, mut length) = (String::new(), false, None);
-        loop {
-            line.clear();
-            self.stream.read_line(&mut line)?;
-            let field = line.trim_end().to_ascii_lowercase();
-            if field.is_empty() {
-                break;
-            }
-            coded |= field == "content-encoding: gzip";
-            if let Some(value) = field.strip_prefix("content-length: ") {
-                length = Some(value.parse::<usize>()?);
-            }
-        }
-        ensure!(coded, "{path} came without gzip");
-        let mut all = 0;
-        loop {
-            let size = match length {
-                Some(length) => length,
-                None => self.chunk_size()?,
-            };
-            self.body.resize(size, 0);
-            self.stream.read_exact(&mut self.body)?;
-            all += size;
-            if length.is_none() {
-                self.stream.read_line(&mut line)?;
-            }
-            if length.is_some() || size == 0 {
-                return Ok(all);
-            }
-        }
-    }
-
-    fn chunk_size(&mut self) -> Result<usize> {
-        let mut line = String::new();
-        self.stream.read_line(&mut line)?;
-        match usize::from_str_radix(line.trim_end(), 16) {
-            Ok(size) => Ok(size),
-            Err(_) => bail!("no size of a chunk: {line:?}"),
-        }
-    }
 }

@@ -4,6 +4,8 @@
 
 mod cases;
 mod check;
+mod coded;
+mod compressed;
 mod floor;
 mod gallery;
 mod gallery_report;
@@ -33,12 +35,13 @@ usage: gannet-bench static  [OPTIONS]        files
        gannet-bench proxy   [OPTIONS]        a server behind, on kept connections
        gannet-bench gzip    [OPTIONS]        files compressed on the fly, level by level (GANNET_BENCH_FILES=DIRECTORY)
        gannet-bench small_light [OPTIONS]    pictures resized, as a published plan asks for them (GANNET_BENCH_PICTURE=FILE)
+       gannet-bench compressed [OPTIONS]     pages that come again, copies made ahead, p99 beside a compressed download
        gannet-bench gallery [OPTIONS]        100 users of a PHP application, by the pool's `pm`
        gannet-bench profile CASE [OPTIONS]   hot symbols (perf) and system calls per request (strace), of a case of static
        gannet-bench floor PORT FILE [close]  the bare loop, for use by hand
 
   --only CASES          static: 0b,1k,10k,100k,1m,10m,close,log,log-buffered,idle; proxy: 1k,100k;
-                        fastcgi: script; gzip: 1,2 ... 9; gallery: static,dynamic,ondemand,auto,sweep
+                        fastcgi: script; gzip: 1,2 ... 9; compressed: repeated,ahead,p99; gallery: static,dynamic,ondemand,auto,sweep
   --servers NAMES       static: nginx,gannet,floor and those given by --server; proxy, gallery: nginx,gannet;
                         gzip: nginx,each,again (Gannet without and with its memory of bodies);
                         fastcgi: nginx,nginx-kept,gannet,gannet-fpm
@@ -58,9 +61,8 @@ fn main() -> Result<()> {
         Some("fastcgi") => relayed::run_fastcgi(&options::parse(&relayed::FASTCGI, arguments)?),
         Some("proxy") => relayed::run_proxy(&options::parse(&relayed::PROXY, arguments)?),
         Some("gzip") => gzip::run(&options::parse(&gzip::BENCH, arguments)?),
-        Some("small_light") => {
-            small_light::run(&options::parse(&small_light::BENCH, arguments)?)
-        }
+        Some("small_light") => small_light::run(&options::parse(&small_light::BENCH, arguments)?),
+        Some("compressed") => compressed::run(&options::parse(&compressed::BENCH, arguments)?),
         Some("gallery") => gallery::run(&options::parse(&gallery::BENCH, arguments)?),
         Some("profile") => {
             let Some(case) = arguments.next() else {

@@ -24,6 +24,7 @@ pub struct Bench {
 }
 
 /// One invocation, fully decided.
+#[derive(Clone)]
 pub struct Options {
     /// The benchmark's name.
     pub bench: &'static str,

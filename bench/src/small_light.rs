@@ -53,7 +53,9 @@ pub fn run(options: &Options) -> Result<()> {
     let root = workspace.dir.join("www");
     fs::create_dir_all(&root)?;
     picture(&root.join("sample.jpg"))?;
-    println!("| mode | server | samples | average | median | 90% line | min | max | error% | throughput/s | KB/s |");
+    println!(
+        "| mode | server | samples | average | median | 90% line | min | max | error% | throughput/s | KB/s |"
+    );
     println!("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     for case in &options.cases {
         for server in &options.servers {

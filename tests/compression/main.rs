@@ -4,3 +4,4 @@
 mod dictionary;
 mod site;
 mod status;
+mod table;
