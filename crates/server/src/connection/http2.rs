@@ -462,7 +462,7 @@ impl Http2 {
             return;
         }
         let stream = &self.streams.info.stream;
-        let _ = sys::socket::shutdown(stream, std::net::Shutdown::Write);
+        stream.shut_down();
         loop {
             let left_ms = end_ms.saturating_sub(thread::monotonic_ms());
             if left_ms == 0 {
