@@ -134,6 +134,11 @@ const DEPARTURES: &[(&str, &str, &str)] = &[
     ),
     (
         "variables",
+        "filter",
+        "$uid_got and $uid_set are what the cookie's filter finds and gives",
+    ),
+    (
+        "variables",
         "log",
         "$realpath_root says in the log why there is none",
     ),

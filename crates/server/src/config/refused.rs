@@ -30,9 +30,7 @@ const NOT_DONE: &str = "it asks for what is so anyway.";
 
 pub const NEUTRAL: &[Neutral] = &[
     neutral("http3", OFF, NOT_DONE),
-    neutral("mirror", OFF, NOT_DONE),
     neutral("slice", &["0"], NOT_DONE),
-    neutral("userid", OFF, NOT_DONE),
 ];
 
 #[must_use]

@@ -2,8 +2,10 @@
 
 pub mod autoindex;
 pub mod compression_status;
+pub mod dav;
 pub mod empty_gif;
 pub mod file_cache;
+pub mod flv;
 pub mod image_status;
 pub mod index;
 pub mod precompress_status;
@@ -69,6 +71,11 @@ async fn relayed(request: &mut Request) -> Phase<Response> {
 
 /// nginx's order for a location without a handler of its own: index and autoindex for paths that end in a slash, files.
 async fn files(request: &mut Request) -> Phase<Response> {
+    if !request.location().settings.dav.methods.is_empty()
+        && let Some(response) = Box::pin(dav::respond(request)).await?
+    {
+        return Ok(response);
+    }
     if let Some(response) = static_variants::respond(request).await? {
         return Ok(response);
     }

@@ -1,6 +1,7 @@
 //! Files: a request's path under `root` or `alias`, served from the file cache.
 
 use super::file_cache::{self, Failure, Lookup};
+use super::flv;
 use crate::config::build::{Build, Paths};
 use crate::config::directive::{Arity, HSL, HSLI, LOCATION, Outcome, Set, flag, row};
 use crate::config::model::LocationKind;
@@ -293,6 +294,7 @@ pub async fn respond(request: &mut Request) -> Phase<Option<Response>> {
                 return Err(Interrupt::Status(405));
             }
             let mut response = file_response(request, &entry);
+            flv::seek(request, &mut response);
             precompress::apply(request, &entry, &mut response).await;
             Ok(Some(response))
         }

@@ -12,3 +12,4 @@ pub mod range;
 pub mod rewritten;
 pub mod ssi;
 pub mod sub;
+pub mod userid;

@@ -86,6 +86,7 @@ fn cut(body: Body, range: &Range<u64>) -> Body {
         return part.slice(range.start, length).into();
     }
     match body {
+        Body::Parts(parts) => Body::Parts(cut_parts(&parts, range)),
         Body::Stream(stream) => Body::Stream(Box::new(Piece {
             stream,
             skip: range.start,
@@ -93,6 +94,21 @@ fn cut(body: Body, range: &Range<u64>) -> Body {
         })),
         body => body,
     }
+}
+
+/// What a range means of several parts.
+fn cut_parts(parts: &[Part], range: &Range<u64>) -> Vec<Part> {
+    let mut at = 0;
+    let mut cut = Vec::new();
+    for part in parts {
+        let start = range.start.clamp(at, at + part.len());
+        let end = range.end.clamp(at, at + part.len());
+        if start < end {
+            cut.push(part.slice(start - at, end - start));
+        }
+        at += part.len();
+    }
+    cut
 }
 
 /// A piece of a stream; what comes behind it is not waited for.

@@ -253,6 +253,10 @@ pub struct Request {
     pub sent: Sent,
     /// The Content-Type of the response that sent the request here; content has none of its own then.
     pub content_type: Option<Bytes>,
+    /// Its `post_action` was begun.
+    pub post_action: bool,
+    /// What `userid` gave out for it.
+    pub user_id: RefCell<Option<[u8; 16]>>,
     /// What it shares with the requests inside it, where its page includes others.
     pub includes: OnceCell<Rc<super::includes::Includes>>,
     /// The form of `$date_local` and `$date_gmt`, where the page has one of its own.
@@ -321,6 +325,8 @@ impl Request {
             id: RefCell::new(None),
             sent: Sent::default(),
             content_type: None,
+            post_action: false,
+            user_id: RefCell::default(),
             includes: OnceCell::new(),
             time_format: RefCell::default(),
             upstream: None,

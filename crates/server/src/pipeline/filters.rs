@@ -2,7 +2,7 @@
 
 use super::{redirect, subrequest};
 use crate::filter::{
-    addition, charset, compress, dictionary, gunzip, headers, not_modified, range, ssi, sub,
+    addition, charset, compress, dictionary, gunzip, headers, not_modified, range, ssi, sub, userid,
 };
 use crate::http::{Body, Phase, Request, Response, sent};
 
@@ -25,6 +25,7 @@ pub fn apply(request: &Request, response: &mut Response) -> Phase {
     take_fields(request, response);
     if request.depth == 0 && !response.is_bare {
         headers::apply(request, response);
+        userid::apply(request, response);
     }
     gunzip::apply(request, response);
     sub::apply(request, response);

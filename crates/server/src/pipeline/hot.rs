@@ -215,6 +215,9 @@ pub fn repeat(settings: &LocationSettings, content: &Content) -> Repeat {
         && !settings.small_light.on
         && settings.image_filter.is_off()
         && !settings.ssi.on
+        && !settings.flv.on
+        && settings.userid.is_off()
+        && settings.mirror.is_off()
         && settings.charset.is_constant()
         && settings.real_ip.is_off()
         && settings.try_files.is_off()

@@ -3,6 +3,7 @@
 pub mod error_pages;
 pub mod filters;
 pub mod hot;
+pub mod mirror;
 pub mod phases;
 pub mod redirect;
 pub mod subrequest;

@@ -1,7 +1,7 @@
 //! The phases of a request in their order: this file is the one place that knows it (DESIGN section 3).
 
 use super::error_pages::{self, Settled};
-use super::{filters, subrequest};
+use super::{filters, mirror, subrequest};
 use crate::access::satisfy::{Answer, Verdict};
 use crate::access::{allow_deny, auth_basic, auth_request, limit_except, real_ip};
 use crate::config::model::LocationId;
@@ -54,10 +54,22 @@ async fn follow(request: &mut Request, mut outcome: Phase<Response>) -> Option<R
             refused => refused,
         };
         match filtered {
-            Ok(()) => return Some(response),
+            Ok(()) => {
+                mirror::prepare_post_action(request);
+                return Some(response);
+            }
             Err(interrupt) => outcome = Err(interrupt),
         }
     }
+}
+
+/// The same for one that begins at a named location.
+pub async fn respond_named(request: &mut Request, name: bytes::Bytes) -> Option<Response> {
+    Box::pin(follow(
+        request,
+        Err(Interrupt::Redirect(Target::Named(name))),
+    ))
+    .await
 }
 
 /// Answers a request that was refused before the phases (a head that does not parse); `error_page` applies.
@@ -77,6 +89,9 @@ async fn run(request: &mut Request, start: Start) -> Phase<Response> {
     access(request).await?;
     image::guard::check(request)?;
     try_files::check(request)?;
+    if !request.location().settings.mirror.is_off() {
+        Box::pin(mirror::send(request)).await?;
+    }
     content::respond(request).await
 }
 

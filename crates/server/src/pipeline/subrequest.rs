@@ -31,6 +31,7 @@ pub fn new(parent: &Request, path: &[u8], args: &[u8]) -> Option<Box<Request>> {
     request.method = Method::Get;
     request.internal = true;
     request.uri_changed = true;
+    request.content_length = None;
     Some(request)
 }
 

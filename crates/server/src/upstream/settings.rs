@@ -5,7 +5,9 @@ mod directives;
 mod values;
 
 pub use directives::{FASTCGI, PROXY};
-pub use values::{Bind, Condition, IgnoredFields, Names, NextUpstream, Store, TRIES_UNLIMITED};
+pub use values::{
+    Bind, Condition, IgnoredFields, Names, NextUpstream, Store, TRIES_UNLIMITED, store_access,
+};
 
 use crate::config::defaults;
 use crate::http::Request;

@@ -40,7 +40,13 @@ const PREFIXED: &[&[Prefixed]] = &[
 
 /// Built-in names that `set` and `map` may take although they are not prefixed ones; of these, assigning to the first
 /// two changes the request itself.
-const ASSIGNABLE: &[&str] = &["args", "limit_rate", "proxy_host", "proxy_port"];
+const ASSIGNABLE: &[&str] = &[
+    "args",
+    "limit_rate",
+    "proxy_host",
+    "proxy_port",
+    "uid_reset",
+];
 const ASSIGNED_TO_REQUEST: usize = 2;
 
 /// How the built-in variable `name` is worked out.

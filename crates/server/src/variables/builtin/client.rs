@@ -2,6 +2,7 @@
 
 use super::{Fixed, Prefixed, append, append_number, append_seconds};
 use crate::access::{browser, referer, secure_link};
+use crate::filter::userid;
 use crate::http::{Request, counters, thread};
 use std::io::Write;
 use std::net::IpAddr;
@@ -47,6 +48,9 @@ pub const FIXED: &[Fixed] = &[
     ("proxy_protocol_server_port", |request, out| {
         append_told_port(request, out, |told| told.server_port)
     }),
+    ("uid_got", userid::append_got),
+    ("uid_set", userid::append_set),
+    ("uid_reset", |_, _| true),
     ("scheme", |request, out| {
         let scheme: &[u8] = match request.connection.is_tls() {
             true => b"https",
