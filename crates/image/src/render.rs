@@ -57,8 +57,8 @@ pub fn render(source: &[u8], plan: &Plan, limits: &Limits) -> Result<Picture, Er
         deadline,
     };
     match decoder::takes(source).filter(|_| facts.format == Format::Jpeg) {
-        Some(coarseness) => work.from_planes(coarseness),
-        None => work.from_pixels(),
+        Some(coarseness) => work.render_planes(coarseness),
+        None => work.render_pixels(),
     }
 }
 
@@ -76,7 +76,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// A JPEG that our own decoder takes.
-    fn from_planes(&self, coarseness: u32) -> Result<Picture, Error> {
+    fn render_planes(&self, coarseness: u32) -> Result<Picture, Error> {
         // Colour that is coarser than usual needs more of it.
         let more = coarseness.div_ceil(2);
         let size = self.lead.size;
@@ -105,7 +105,7 @@ impl Work<'_> {
     }
 
     /// Everything else.
-    fn from_pixels(&self) -> Result<Picture, Error> {
+    fn render_pixels(&self) -> Result<Picture, Error> {
         let animations = matches!(self.plan.output.format, Format::Gif | Format::Webp);
         let request = Request {
             source: self.source,

@@ -69,8 +69,8 @@ impl<const N: usize> Inverse<N> {
         for (v, row) in coefficients.iter().enumerate().take(N) {
             for (y, sum) in middle.iter_mut().enumerate().take(N) {
                 let part = self.waves[v][y];
-                for lane in 0..L {
-                    sum[lane] += part * row[lane];
+                for (sum, value) in sum.iter_mut().zip(row) {
+                    *sum += part * value;
                 }
             }
         }
@@ -78,8 +78,8 @@ impl<const N: usize> Inverse<N> {
         for (row, out) in middle.iter().zip(out.chunks_mut(stride.max(1))).take(N) {
             let mut sums = [128.5f32; L];
             for (u, value) in row.iter().enumerate().take(N) {
-                for lane in 0..L {
-                    sums[lane] += value * self.waves[u][lane];
+                for (sum, part) in sums.iter_mut().zip(&self.waves[u]) {
+                    *sum += value * part;
                 }
             }
             let bytes = sums.map(|sum| (sum as i32).clamp(0, 255) as u8);

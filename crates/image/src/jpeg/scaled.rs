@@ -294,7 +294,7 @@ impl Source<'_> {
             let place = usize::from(inverse.places[at as usize & 63]);
             if place < 64 && at < 64 {
                 even = false;
-                square[place / 8 & 7][place % 8] = value as f32 * self.steps[at as usize & 63];
+                square[(place / 8) & 7][place % 8] = value as f32 * self.steps[at as usize & 63];
             }
             at += 1;
         }
