@@ -179,7 +179,7 @@ pub enum Quality {
     Source,
     /// 1 to 100, in the format's own scale.
     Percent(u8),
-    /// The smallest file that is hardly told from the picture.
+    /// The smallest file that is hardly told from the picture; not chosen by the picture yet, so as `Source`.
     Auto,
 }
 
@@ -214,13 +214,13 @@ pub struct Output {
     pub format: Format,
     /// How much may be lost.
     pub quality: Quality,
-    /// The file shows the whole picture early: progressive JPEG, interlaced PNG and GIF.
+    /// The file shows the whole picture early: progressive JPEG; PNG and GIF are never interlaced yet.
     pub progressive: bool,
     /// Colour in a JPEG.
     pub sampling: Sampling,
-    /// WebP without loss.
+    /// WebP without loss; there is no other way to write it yet.
     pub lossless: bool,
-    /// Quality goes down until the file has at most this many bytes; formats without quality stay as they are.
+    /// Quality goes down until the file has at most this many bytes; not looked at yet.
     pub max_bytes: Option<u64>,
     /// EXIF, ICC and XMP.
     pub metadata: Metadata,
@@ -249,7 +249,7 @@ impl Output {
 pub struct Plan {
     /// In order.
     pub steps: Vec<Step>,
-    /// All frames of an animation are kept where the new format can hold them (GIF, WebP); else the first one.
+    /// All frames of an animation are kept where the new format can hold them (GIF); else the first one.
     pub animation: bool,
     /// The form of the result.
     pub output: Output,

@@ -106,7 +106,7 @@ impl Work<'_> {
 
     /// Everything else.
     fn render_pixels(&self) -> Result<Picture, Error> {
-        let animations = matches!(self.plan.output.format, Format::Gif | Format::Webp);
+        let animations = self.plan.output.format == Format::Gif;
         let request = Request {
             source: self.source,
             facts: self.facts,
