@@ -4,4 +4,5 @@
 mod dictionary;
 mod site;
 mod status;
+mod streams;
 mod table;
