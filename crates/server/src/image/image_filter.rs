@@ -56,7 +56,7 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         HSL,
         Arity::Flag,
         |b, d| flag(&mut b.location().image_filter.transparency, d),
-        "Whether transparency is kept where colours come from a palette.",
+        "Accepted: Transparency is always kept.",
     ),
 ];
 
