@@ -78,7 +78,6 @@ pub fn apply(request: &Request, response: &mut Response) {
     let settings = &request.location().settings.sub;
     if settings.is_off()
         || response.content_length == Some(0)
-        || response.content_type.is_none()
         || !settings.types.contains(response.content_type.as_deref())
     {
         return;

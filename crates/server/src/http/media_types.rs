@@ -32,14 +32,14 @@ impl MediaTypes {
         MediaTypes::Only(Arc::new(types.iter().map(|&kind| kind.into()).collect()))
     }
 
-    /// Whether a response's type belongs to the set. A response without a type belongs to none.
+    /// Whether a response's type belongs to the set. As in nginx a response without a type belongs to `*` alone.
     #[must_use]
     pub fn contains(&self, content_type: Option<&[u8]>) -> bool {
-        let Some(kind) = content_type.filter(|kind| !kind.is_empty()) else {
-            return false;
-        };
         let MediaTypes::Only(types) = self else {
             return true;
+        };
+        let Some(kind) = content_type.filter(|kind| !kind.is_empty()) else {
+            return false;
         };
         if types.contains(kind) {
             return true;
