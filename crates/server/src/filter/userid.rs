@@ -71,7 +71,7 @@ pub const DIRECTIVES: &[Row<Set>] = &[
     row(
         "userid_flags",
         HSL,
-        Arity::AtLeast(1),
+        Arity::Between(1, 3),
         flags,
         "Attributes of the cookie: secure, httponly, samesite=…; off: none.",
     ),
