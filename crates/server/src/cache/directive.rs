@@ -1,7 +1,7 @@
 //! The directives of `proxy_cache_…`, and with another prefix of `fastcgi_cache_…`.
 
-use super::path;
 use super::settings::{Choice, Conditions, Methods, Named, UseStale, Valid};
+use super::{path, purge};
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HSL, HTTP, Outcome, Set, flag, msec, number, offset, row};
 use crate::config::setting::{Complaint, Setting};
@@ -78,6 +78,13 @@ macro_rules! directives {
                     b.location().$field.key.set(Some(Arc::new(template)))
                 },
                 "What tells one response from another.",
+            ),
+            row(
+                concat!($prefix, "_cache_purge"),
+                HSL,
+                Arity::AtLeast(1),
+                |b, d| purge::set(b, d, |raw| &mut raw.$field.purge),
+                "When, or by which method and from where, what is kept is dropped; a key ending with * means all that begin so.",
             ),
             row(
                 concat!($prefix, "_cache_valid"),

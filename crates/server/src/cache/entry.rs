@@ -213,10 +213,13 @@ pub fn variant(request: &Request, vary: &[u8]) -> u64 {
     hasher.finish()
 }
 
+/// What stands between a key and the number of a variant.
+pub const VARIANT: &[u8] = b"\0vary:";
+
 /// The key of another variant than the first.
 #[must_use]
 pub fn variant_text(text: &[u8], variant: u64) -> Bytes {
-    Bytes::from([text, b"\0vary:", format!("{variant:016x}").as_bytes()].concat())
+    Bytes::from([text, VARIANT, format!("{variant:016x}").as_bytes()].concat())
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ pub mod flight; // who fetches what, and who waits for it
 pub mod freshness; // how long it may be kept
 pub mod lookup; // what becomes of a request
 pub mod path; // proxy_cache_path
+pub mod purge; // proxy_cache_purge
 pub mod settings; // what holds in a location
 pub mod upkeep; // what goes without being asked
 pub mod zone; // the responses of a keys_zone

@@ -2,6 +2,7 @@
 
 use super::directive::Family;
 use super::path::Zones;
+use super::purge::Purge;
 use super::zone::Zone;
 use crate::config::setting::Setting;
 use crate::http::Request;
@@ -140,6 +141,7 @@ crate::config::setting::settings! {
     lock_timeout_ms: u64 = 5000,
     lock_age_ms: u64 = 5000,
     convert_head: bool = true,
+    purge: Option<Arc<Purge>> = None,
     /// Bytes; a range that begins further on is asked of the upstream as it is.
     max_range_offset: Option<u64> = None,
 }

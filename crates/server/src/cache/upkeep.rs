@@ -38,6 +38,7 @@ fn scan(zone: Arc<Zone>, part: u16) {
 
 fn later(zone: Arc<Zone>) {
     let job = move || {
+        zone.keep_clearing();
         zone.drop_inactive();
         later(zone);
     };

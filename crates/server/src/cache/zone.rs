@@ -1,9 +1,10 @@
 //! The responses of a keys_zone: on the disk in a store, small ones in memory as well, and what is being fetched. Zones are
 //! the process's: they outlive reloads.
 
-use super::entry::{Entry, Facts, variant_text};
+use super::entry::{Entry, Facts, VARIANT, variant_text};
 use super::flight::{Flight, Lead};
 use super::path::Path;
+use crate::background::{self, Urgency};
 use crate::log::error::{Level, write};
 use crate::store::{self, Fetched, Key, Reading, Slot, Store, unix_seconds};
 use bytes::Bytes;
@@ -28,6 +29,8 @@ const COUNTED_MAX: usize = 65_536;
 const CAUSES_MAX: usize = 64;
 /// How often the same trouble is told.
 const TOLD_AGAIN: Duration = Duration::from_secs(60);
+/// Purges by a beginning that are under way; beyond them everything is purged.
+const BANS_MAX: usize = 1024;
 const PARTS: usize = 16;
 /// Bytes of an entry in memory, for the estimate of how many there will be.
 const USUAL_BYTES: u64 = 8192;
@@ -82,6 +85,10 @@ pub struct Zone {
     /// Failures that are kept, with their time.
     failures: Mutex<Table<(u16, i64)>>,
     uses: Mutex<Table<u64>>,
+    /// What was purged by its beginning and may still lie on the disk, with the second of the purge.
+    bans: Mutex<Vec<(Box<[u8]>, i64)>>,
+    has_bans: AtomicBool,
+    is_clearing: AtomicBool,
     told: Mutex<Vec<(String, Instant)>>,
     /// Somebody looks after it.
     pub is_kept_up: AtomicBool,
@@ -127,6 +134,9 @@ impl Zone {
             flights: Default::default(),
             failures: Mutex::default(),
             uses: Mutex::default(),
+            bans: Mutex::default(),
+            has_bans: AtomicBool::new(false),
+            is_clearing: AtomicBool::new(false),
             told: Mutex::default(),
             is_kept_up: AtomicBool::new(false),
         }
@@ -171,6 +181,10 @@ impl Zone {
 
     async fn find_text(self: &Arc<Self>, text: &Bytes) -> Option<Kept> {
         if let Some(entry) = self.in_memory(text) {
+            if self.is_banned(&entry) {
+                self.remove(entry.key());
+                return None;
+            }
             return Some(Kept { entry, file: None });
         }
         let key = Key::of(text);
@@ -218,6 +232,10 @@ impl Zone {
             self.store.remove(&slot);
             return None;
         };
+        if self.is_banned(&entry) {
+            self.store.remove(&slot);
+            return None;
+        }
         let key = slot.key;
         let _first = entry.slot.set(slot);
         let entry = Arc::new(entry);
@@ -281,6 +299,95 @@ impl Zone {
             self.store.remove(slot);
         }
         failure || memory || slot.is_some()
+    }
+
+    fn is_banned(&self, entry: &Entry) -> bool {
+        self.has_bans.load(Ordering::Acquire)
+            && lock(&self.bans).iter().any(|(prefix, second)| {
+                entry.text.starts_with(prefix) && entry.times().stored <= *second
+            })
+    }
+
+    /// Drops a key, in all its variants; whether there was something.
+    pub fn purge(self: &Arc<Self>, text: &[u8]) -> bool {
+        let key = Key::of(text);
+        let varies = (self.memory.get(&key)).is_none_or(|entry| !entry.facts.vary.is_empty());
+        let was = self.remove(key);
+        if was && varies {
+            self.purge_prefix(&[text, VARIANT].concat());
+        }
+        was
+    }
+
+    /// Drops all keys that begin so: from now on none of them is used, and the disk is cleared in the background.
+    pub fn purge_prefix(self: &Arc<Self>, prefix: &[u8]) {
+        let now = i64::try_from(unix_seconds()).unwrap_or(i64::MAX);
+        let mut bans = lock(&self.bans);
+        bans.retain(|(known, _)| **known != *prefix);
+        if bans.len() >= BANS_MAX {
+            // One for all of them.
+            bans.clear();
+            bans.push((Box::default(), now));
+        } else {
+            bans.push((prefix.into(), now));
+        }
+        drop(bans);
+        self.has_bans.store(true, Ordering::Release);
+        lock(&self.failures).clear();
+        if self.is_clearing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let zone = Arc::clone(self);
+        let cleared = background::pool().submit(Urgency::Asked, move || zone.clear_banned());
+        if cleared.is_err() {
+            self.is_clearing.store(false, Ordering::Release);
+        }
+    }
+
+    /// Takes off the disk what was purged by its beginning, until there is nothing left that was. Blocks on the disk.
+    fn clear_banned(&self) {
+        loop {
+            let bans = lock(&self.bans).clone();
+            if bans.is_empty() || !self.store.is_scanned() {
+                // What has not been read in yet is met when it is asked for; the upkeep comes back to it.
+                break;
+            }
+            for slot in self.store.slots() {
+                self.clear_slot(&slot, &bans);
+            }
+            let mut left = lock(&self.bans);
+            left.retain(|ban| !bans.contains(ban));
+            let none = left.is_empty();
+            self.has_bans.store(!none, Ordering::Release);
+            if none {
+                break;
+            }
+        }
+        self.is_clearing.store(false, Ordering::Release);
+    }
+
+    fn clear_slot(&self, slot: &Arc<Slot>, bans: &[(Box<[u8]>, i64)]) {
+        let Ok(Some(head)) = self.store.head_of(slot) else {
+            return;
+        };
+        let Some(facts) = Facts::decode(&head.metadata) else {
+            return;
+        };
+        let stored = facts.times.stored;
+        if bans
+            .iter()
+            .any(|(prefix, second)| head.text.starts_with(prefix) && stored <= *second)
+        {
+            self.memory.remove(&slot.key);
+            self.store.remove(slot);
+        }
+    }
+
+    /// Goes on with clearing where it was put off.
+    pub fn keep_clearing(self: &Arc<Self>) {
+        if self.has_bans.load(Ordering::Acquire) && !self.is_clearing.swap(true, Ordering::AcqRel) {
+            self.clear_banned();
+        }
     }
 
     /// Drops what was not used for `inactive`.

@@ -95,6 +95,8 @@ pub const TABLES: &[&[Row<Set>]] = &[
 
 /// Directives that are not nginx's, with whose they are.
 pub const OWN: &[(&str, &str)] = &[
+    ("fastcgi_cache_purge", "nginx Plus, ngx_cache_purge"),
+    ("proxy_cache_purge", "nginx Plus, ngx_cache_purge"),
     ("php_pool", GANNET),
     ("php_pool_include", GANNET),
     ("compression_order", GANNET),

@@ -280,6 +280,12 @@ impl Store {
         decode(&bytes, key, size).map(Some)
     }
 
+    /// The head of an entry; blocks on the disk.
+    pub fn head_of(&self, slot: &Slot) -> io::Result<Option<Head>> {
+        let file = sys::file::open(&self.path(slot.key))?;
+        self.read_head(&file, slot.key, Reading::Blocking)
+    }
+
     /// Changes the metadata of an entry to others of the same length; blocks on the disk. An entry that a crash leaves
     /// half changed is broken, and found so by its hash.
     pub fn change(&self, slot: &Slot, metadata: &[u8]) -> io::Result<()> {

@@ -242,6 +242,8 @@ fn limits(
     let (number, size) = settings.buffers;
     let buffering = instructions.buffering.unwrap_or(settings.buffering);
     let (memory, file) = match buffering {
+        // What is kept is taken as fast as it comes, and is in a file of its own.
+        true if keeps => (number.saturating_mul(size), 0),
         true => (number.saturating_mul(size), settings.max_temp_file_size),
         false => (settings.buffer_size, 0),
     };

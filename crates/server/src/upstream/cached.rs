@@ -13,6 +13,7 @@ use crate::cache::entry::{Entry, variant};
 use crate::cache::fill::Fill;
 use crate::cache::flight::Lead;
 use crate::cache::lookup::{self, Found, Rules, Step, Waited};
+use crate::cache::purge::{Asked, Purge};
 use crate::cache::settings::{Choice, UseStale};
 use crate::cache::zone::{Kept, Zone};
 use crate::http::body::Body;
@@ -107,7 +108,10 @@ pub async fn look(
 ) -> Phase<Looked> {
     request.cached = None;
     let rules = settings(request, family);
-    if matches!(rules.cache, Choice::Off) || !rules.methods.contains(request.method) {
+    let purge = rules.purge.clone();
+    let asked = purge.map_or(Asked::Nothing, |purge| purge.asked(request));
+    let is_named = rules.methods.contains(request.method) || asked != Asked::Nothing;
+    if matches!(rules.cache, Choice::Off) || !is_named {
         return Ok(Looked::Ask(None));
     }
     let Some(zone) = zone(request, family)? else {
@@ -117,6 +121,14 @@ pub async fn look(
     match &settings(request, family).key {
         Some(key) => key.append(request, &mut text),
         None => own_key(request, &mut text),
+    }
+    match asked {
+        Asked::Nothing => {}
+        Asked::Forbidden => return Err(Interrupt::Status(403)),
+        Asked::Key | Asked::All => {
+            let purged = Purge::purge(&zone, &Bytes::from(text), asked);
+            return Err(Interrupt::Status(if purged { 204 } else { 404 }));
+        }
     }
     let mut asking = Asking {
         request,
