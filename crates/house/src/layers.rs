@@ -139,6 +139,11 @@ const DEPARTURES: &[(&str, &str, &str)] = &[
     ),
     (
         "variables",
+        "tls",
+        "$ssl_cipher and $ssl_curve are named as the directives name them",
+    ),
+    (
+        "variables",
         "log",
         "$realpath_root says in the log why there is none",
     ),

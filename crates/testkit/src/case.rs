@@ -317,6 +317,10 @@ impl Run {
         let mut client = match kept.take().filter(|_| !options.new) {
             Some(client) => client,
             None => Client::connect_from(options.from, port)
+                .and_then(|mut client| match &options.https {
+                    Some(name) => client.secure(name).map(|()| client),
+                    None => Ok(client),
+                })
                 .map_err(|error| format!("{}: {error}", block.name))?,
         };
         masks.port(client.local_port(), "CLIENT_PORT");

@@ -2,6 +2,7 @@
 
 use crate::queue;
 use crate::reply::{self, Reply};
+use rustls::ClientConnection;
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
@@ -15,6 +16,7 @@ const DRAIN_POLL: Duration = Duration::from_micros(100);
 
 pub struct Client {
     stream: TcpStream,
+    tls: Option<Box<ClientConnection>>,
     received: Vec<u8>,
 }
 
@@ -45,6 +47,7 @@ impl Client {
         stream.set_read_timeout(Some(READ_LIMIT))?;
         Ok(Client {
             stream,
+            tls: None,
             received: Vec::new(),
         })
     }
@@ -55,6 +58,12 @@ impl Client {
         self.stream
     }
 
+    /// Speaks TLS from now on, asking for a server by its name; any certificate is taken.
+    pub fn secure(&mut self, name: &str) -> std::io::Result<()> {
+        self.tls = Some(Box::new(crate::tls::connection(name)?));
+        Ok(())
+    }
+
     /// The port this end has.
     pub fn local_port(&self) -> u16 {
         self.stream.local_addr().map_or(0, |address| address.port())
@@ -62,7 +71,10 @@ impl Client {
 
     /// Sends bytes; a server that closes early is no error, since its answer is what counts.
     pub fn send(&mut self, bytes: &[u8]) {
-        let _ = self.stream.write_all(bytes);
+        let _ = match &mut self.tls {
+            Some(tls) => rustls::Stream::new(&mut **tls, &mut self.stream).write_all(bytes),
+            None => self.stream.write_all(bytes),
+        };
     }
 
     /// Sends the bytes in `count` pieces of about one size, each after the server has read the one before;
@@ -146,7 +158,10 @@ impl Client {
 
     fn read_some(&mut self) -> std::io::Result<usize> {
         let mut buffer = [0; 16 * 1024];
-        let count = self.stream.read(&mut buffer)?;
+        let count = match &mut self.tls {
+            Some(tls) => rustls::Stream::new(&mut **tls, &mut self.stream).read(&mut buffer)?,
+            None => self.stream.read(&mut buffer)?,
+        };
         self.received.extend_from_slice(&buffer[..count]);
         Ok(count)
     }

@@ -33,3 +33,4 @@ pub mod reply;
 pub mod responder;
 /// Starts Gannet or nginx, waits until it listens, stops and reaps it.
 pub mod server;
+mod tls;

@@ -498,6 +498,16 @@ pub fn group_names() -> String {
     names.join(", ")
 }
 
+/// OpenSSL's name of a group, as variables have it.
+#[must_use]
+pub fn group_name(group: rustls::NamedGroup) -> &'static str {
+    let known = GROUPS.iter().find(|(_, known)| known.name() == group);
+    known
+        .and_then(|(names, _)| names.first())
+        .copied()
+        .unwrap_or_default()
+}
+
 /// OpenSSL's name of a suite.
 #[must_use]
 pub fn name(suite: CipherSuite) -> Option<&'static str> {

@@ -88,6 +88,27 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         "The size of all records; without it they begin small and grow.",
     ),
     row(
+        "ssl_dhparam",
+        HS,
+        Arity::Exactly(1),
+        |b, d| text(&mut b.server().tls.dhparam, d),
+        "Accepted: No suite here uses such parameters; elliptic curves take their place.",
+    ),
+    row(
+        "ssl_stapling",
+        HS,
+        Arity::Flag,
+        stapling,
+        "Accepted: Clients are not told what the issuer says of a certificate; `on` warns.",
+    ),
+    row(
+        "ssl_stapling_verify",
+        HS,
+        Arity::Flag,
+        |b, d| flag(&mut b.server().tls.stapling_verify, d),
+        "Accepted: Nothing is fetched that would have to be verified.",
+    ),
+    row(
         "ssl_reject_handshake",
         HS,
         Arity::Flag,
@@ -121,6 +142,20 @@ crate::config::setting::settings! {
     /// 0: records begin small and grow.
     buffer_size: u64 = 0,
     reject_handshake: bool = false,
+    dhparam: Bytes = Bytes::new(),
+    stapling: bool = false,
+    stapling_verify: bool = false,
+}
+
+fn stapling(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    flag(&mut build.server().tls.stapling, directive)?;
+    if build.server().tls.stapling.0 == Some(true) {
+        build.warn(
+            directive,
+            "\"ssl_stapling\" ignored, gannet does not staple yet",
+        );
+    }
+    Ok(())
 }
 
 fn push(setting: &mut Setting<Arc<[Bytes]>>, directive: &Directive) -> Outcome {

@@ -7,6 +7,7 @@ mod outcome; // what was sent
 mod received; // the request as it came
 mod relayed; // what other servers are told
 mod target; // where the request stands now
+mod tls; // what a handshake settled
 mod upstream; // other servers that were asked
 
 use super::registry::Kind;
@@ -22,6 +23,7 @@ type Prefixed = (&'static str, EvaluateSuffix);
 
 const FIXED: &[&[Fixed]] = &[
     client::FIXED,
+    tls::FIXED,
     received::FIXED,
     target::FIXED,
     moment::FIXED,

@@ -30,6 +30,8 @@ pub struct Options {
     /// 1 for %PORT%, 2 for %PORT2%, …
     pub port: usize,
     pub from: IpAddr,
+    /// Speak TLS and ask for the server of this name.
+    pub https: Option<String>,
 }
 
 pub fn assemble(block: &Block) -> Result<Request, String> {
@@ -58,6 +60,7 @@ fn options(block: &Block) -> Result<Options, String> {
         split: None,
         port: 1,
         from: IpAddr::from([127, 0, 0, 1]),
+        https: None,
     };
     for (name, value) in &block.options {
         let wrong = || format!("{}: option {name}={value} is not understood", block.name);
@@ -67,6 +70,8 @@ fn options(block: &Block) -> Result<Options, String> {
             ("close", "") => options.close = true,
             ("keep", "") => options.keep = true,
             ("http2", "") => options.http2 = true,
+            ("https", "") => options.https = Some("localhost".to_string()),
+            ("https", name) => options.https = Some(name.to_string()),
             ("new", "") => options.new = true,
             ("split", count) => options.split = Some(count.parse().map_err(|_| wrong())?),
             ("port", number) => {

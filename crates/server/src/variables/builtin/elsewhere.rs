@@ -8,8 +8,6 @@ const EMPTY: Evaluate = |_, _| true;
 
 pub const FIXED: &[Fixed] = &[
     ("http3", EMPTY),
-    ("ssl_alpn_protocol", NOT_FOUND),
-    ("ssl_cipher", NOT_FOUND),
     ("ssl_ciphers", NOT_FOUND),
     ("ssl_client_cert", NOT_FOUND),
     ("ssl_client_escaped_cert", NOT_FOUND),
@@ -24,16 +22,11 @@ pub const FIXED: &[Fixed] = &[
     ("ssl_client_v_end", NOT_FOUND),
     ("ssl_client_v_remain", NOT_FOUND),
     ("ssl_client_v_start", NOT_FOUND),
-    ("ssl_client_verify", NOT_FOUND),
-    ("ssl_curve", NOT_FOUND),
     ("ssl_curves", NOT_FOUND),
     ("ssl_early_data", NOT_FOUND),
     ("ssl_ech_outer_server_name", NOT_FOUND),
     ("ssl_ech_status", NOT_FOUND),
-    ("ssl_protocol", NOT_FOUND),
-    ("ssl_server_name", NOT_FOUND),
     ("ssl_session_id", NOT_FOUND),
-    ("ssl_session_reused", NOT_FOUND),
     ("ssl_sigalg", NOT_FOUND),
     ("ssl_sigalgs", NOT_FOUND),
 ];

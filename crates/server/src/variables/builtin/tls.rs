@@ -1,0 +1,60 @@
+//! Variables of a connection's TLS: what its handshake settled. Without TLS none of them has a value.
+
+use super::{Fixed, append};
+use crate::http::Request;
+use crate::tls::ciphers;
+use rustls::{Connection, HandshakeKind, ProtocolVersion};
+
+pub const FIXED: &[Fixed] = &[
+    ("ssl_alpn_protocol", |request, out| {
+        with(request, |connection| {
+            append(Some(connection.alpn_protocol().unwrap_or_default()), out)
+        })
+    }),
+    ("ssl_cipher", |request, out| {
+        with(request, |connection| {
+            let suite = connection.negotiated_cipher_suite();
+            let name = suite.and_then(|suite| ciphers::name(suite.suite()));
+            append(name.map(str::as_bytes), out)
+        })
+    }),
+    ("ssl_client_verify", |request, out| {
+        // No client is asked for a certificate.
+        with(request, |_| append(Some(b"NONE"), out))
+    }),
+    ("ssl_curve", |request, out| {
+        with(request, |connection| {
+            let group = connection.negotiated_key_exchange_group();
+            let name = group.map(|group| ciphers::group_name(group.name()));
+            append(name.map(str::as_bytes), out)
+        })
+    }),
+    ("ssl_protocol", |request, out| {
+        with(request, |connection| {
+            let name = match connection.protocol_version() {
+                Some(ProtocolVersion::TLSv1_3) => Some("TLSv1.3"),
+                Some(ProtocolVersion::TLSv1_2) => Some("TLSv1.2"),
+                _ => None,
+            };
+            append(name.map(str::as_bytes), out)
+        })
+    }),
+    ("ssl_server_name", |request, out| {
+        with(request, |connection| match connection {
+            Connection::Server(server) => append(server.server_name().map(str::as_bytes), out),
+            Connection::Client(_) => false,
+        })
+    }),
+    ("ssl_session_reused", |request, out| {
+        with(request, |connection| {
+            let reused = connection.handshake_kind() == Some(HandshakeKind::Resumed);
+            append(Some(if reused { b"r" } else { b"." }), out)
+        })
+    }),
+];
+
+/// Asks the connection, if TLS is spoken on it.
+fn with(request: &Request, ask: impl FnOnce(&Connection) -> bool) -> bool {
+    let session = request.connection.stream.tls();
+    session.is_some_and(|session| ask(session.borrow().connection()))
+}
