@@ -108,8 +108,17 @@ fn both_configurations_are_alike() -> Outcome {
     };
     let (nginx, gannet) = (read("nginx.conf")?, read("gannet.conf")?);
     let pool = "    php_pool gallery {\n        pm auto;\n    }\n\n";
+    // Parameters of small_light, which Debian's nginx does not have.
+    let pictures = concat!(
+        "        # The parameters of small_light, shown by /pictures.html.\n",
+        "        location ~ ^/small_light\\([^)]*\\)(?<sample>/samples/.+)$ {\n",
+        "            small_light on;\n",
+        "            try_files   $sample =404;\n",
+        "        }\n\n",
+    );
     let mut same = gannet
         .replace(pool, "")
+        .replace(pictures, "")
         .replace("pool:gallery", "unix:/run/php/php8.2-fpm.sock");
     for text in [&nginx, &gannet] {
         let comment = text.lines().next().unwrap_or_default();
