@@ -204,9 +204,12 @@ pub fn variant(request: &Request, vary: &[u8]) -> u64 {
     for name in names(vary) {
         hasher.write(&name.to_ascii_lowercase());
         hasher.write(b":");
-        for value in request.fields_named(name) {
+        for (index, value) in request.fields_named(name).enumerate() {
+            // A field that is empty is none.
+            if index > 0 {
+                hasher.write(b",");
+            }
             hasher.write(value);
-            hasher.write(b",");
         }
         hasher.write(b"\n");
     }

@@ -134,10 +134,12 @@ pub fn waited(how: Waited) -> Option<Step> {
 /// What an upstream that was asked came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// A failure, or a status, that `proxy_cache_use_stale` names or not.
+    /// No answer: a failure that `proxy_cache_use_stale` names or not.
     Failure {
         named: bool,
     },
+    /// An answer with a status that `proxy_cache_use_stale` names; stale-if-error is not for these, as in nginx.
+    Named,
     /// 304 where `proxy_cache_revalidate` had asked.
     NotModified,
     Other,
@@ -152,6 +154,7 @@ pub fn after(asked: CacheStatus, found: Found, outcome: Outcome) -> Option<Cache
     match outcome {
         _ if asked != CacheStatus::Expired => None,
         Outcome::Failure { named } if named || on_error => Some(CacheStatus::Stale),
+        Outcome::Named => Some(CacheStatus::Stale),
         Outcome::NotModified => Some(CacheStatus::Revalidated),
         Outcome::Failure { .. } | Outcome::Other => None,
     }
@@ -231,6 +234,9 @@ mod tests {
             (Expired, STALE, failure(true), Some(Stale)),
             (Expired, STALE, failure(false), None),
             (Expired, USABLE, failure(false), Some(Stale)),
+            (Expired, STALE, Outcome::Named, Some(Stale)),
+            (Bypass, STALE, Outcome::Named, None),
+            (Expired, USABLE, Outcome::Other, None),
             (Expired, STALE, Outcome::NotModified, Some(Revalidated)),
             (Expired, STALE, Outcome::Other, None),
             (Bypass, STALE, failure(true), None),

@@ -153,23 +153,28 @@ impl Zone {
         }
     }
 
-    /// The response of a key, in the variant that `variant_of` makes of a Vary. Waits for the disk off the thread.
+    /// The response of a key, in the variant that `variant_of` makes of a Vary, and the key of that variant, under which
+    /// it is or would be. Waits for the disk off the thread.
     pub async fn find(
         self: &Arc<Self>,
         text: &Bytes,
         variant_of: impl Fn(&[u8]) -> u64,
-    ) -> Option<Kept> {
-        let first = self.find_text(text).await?;
+    ) -> (Option<Kept>, Bytes) {
+        let Some(first) = self.find_text(text).await else {
+            return (None, text.clone());
+        };
         let facts = &first.entry.facts;
         if facts.vary.is_empty() {
-            return Some(first);
+            return (Some(first), text.clone());
         }
         let variant = variant_of(&facts.vary);
         if variant == facts.variant {
-            return Some(first);
+            return (Some(first), text.clone());
         }
-        let other = self.find_text(&variant_text(text, variant)).await?;
-        (other.entry.facts.variant == variant).then_some(other)
+        let own_text = variant_text(text, variant);
+        let other = self.find_text(&own_text).await;
+        let other = other.filter(|other| other.entry.facts.variant == variant);
+        (other, own_text)
     }
 
     /// The entry of exactly this text, if it is in memory whole.
@@ -290,6 +295,7 @@ impl Zone {
     /// Forgets a key; whether there was something.
     pub fn remove(&self, key: Key) -> bool {
         let failure = lock(&self.failures).remove(&key).is_some();
+        lock(&self.uses).remove(&key);
         let memory = self.memory.remove(&key).is_some();
         let slot = self
             .store
@@ -396,6 +402,7 @@ impl Zone {
         let since = unix_seconds().saturating_sub(inactive);
         for slot in self.store.unused_since(since) {
             self.memory.remove(&slot.key);
+            lock(&self.uses).remove(&slot.key);
             self.store.remove(&slot);
         }
         let now = i64::try_from(unix_seconds()).unwrap_or(i64::MAX);

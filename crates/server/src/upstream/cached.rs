@@ -35,6 +35,8 @@ const LOOKS_MAX: usize = 16;
 pub struct Fetch {
     zone: Arc<Zone>,
     text: Bytes,
+    /// The key of the variant that was looked for: `text`, or one of its own.
+    own_text: Bytes,
     status: CacheStatus,
     keeps: bool,
     found: Found,
@@ -134,8 +136,10 @@ pub async fn look(
         request,
         family,
         zone,
+        own_text: Bytes::new(),
         text: Bytes::from(text),
     };
+    asking.own_text = asking.text.clone();
     if settings(asking.request, family).bypass.hold(asking.request) {
         let fetch = asking.fetch(lookup::bypass(), Found::Nothing, None, None);
         return Ok(Looked::Ask(Some(fetch)));
@@ -149,17 +153,19 @@ struct Asking<'r> {
     family: Family,
     zone: Arc<Zone>,
     text: Bytes,
+    own_text: Bytes,
 }
 
 impl Asking<'_> {
     async fn look(&mut self) -> Phase<Looked> {
-        let key = Key::of(&self.text);
         for _ in 0..LOOKS_MAX {
             let request = &*self.request;
-            let kept = self
+            let (kept, own_text) = self
                 .zone
                 .find(&self.text, |vary| variant(request, vary))
                 .await;
+            self.own_text = own_text;
+            let key = Key::of(&self.own_text);
             let now = now();
             let found = match &kept {
                 Some(kept) => found(kept.entry.times(), now),
@@ -300,6 +306,7 @@ impl Asking<'_> {
         Rc::new(Fetch {
             zone: Arc::clone(&self.zone),
             text: self.text.clone(),
+            own_text: self.own_text.clone(),
             status: asked.status,
             keeps: asked.keeps,
             found,

@@ -27,9 +27,7 @@ impl Fetch {
         let status = answer.head.status;
         let outcome = match status {
             304 if rules.revalidate => Outcome::NotModified,
-            500 | 502 | 503 | 504 | 403 | 404 | 429 => Outcome::Failure {
-                named: rules.use_stale.contains_status(status),
-            },
+            status if rules.use_stale.contains_status(status) => Outcome::Named,
             _ => Outcome::Other,
         };
         let kept = self.stale.as_ref()?;
@@ -112,7 +110,8 @@ impl Fetch {
         let seconds = settings(request, family).valid.seconds(status);
         if let Some(seconds) = seconds.filter(|_| self.keeps) {
             let until = now().saturating_add_unsigned(seconds);
-            self.zone.keep_failure(Key::of(&self.text), status, until);
+            self.zone
+                .keep_failure(Key::of(&self.own_text), status, until);
         }
     }
 }

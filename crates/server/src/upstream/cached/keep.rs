@@ -105,23 +105,28 @@ impl Fetch {
         };
         Some(Keep {
             fetch: Rc::clone(self),
-            text: self.text.clone(),
+            text: self.text_for(&facts),
             facts,
         })
     }
 }
 
+impl Fetch {
+    /// The key that a response is kept under: the one that was looked up, unless the response varies in another way now
+    /// than what is kept under the first.
+    fn text_for(&self, facts: &Facts) -> Bytes {
+        let is_own = self.own_text == self.text
+            || (!facts.vary.is_empty() && variant_text(&self.text, facts.variant) == self.own_text);
+        match is_own {
+            true => self.own_text.clone(),
+            false => self.text.clone(),
+        }
+    }
+}
+
 impl Keep {
     /// Keeps the response with this body on its way to the client.
-    pub fn keep(mut self, request: &Request, response: &mut Response) {
-        // Another variant than the first has a key of its own.
-        if let Some(first) = self.fetch.zone.in_memory(&self.text)
-            && !first.facts.vary.is_empty()
-            && !self.facts.vary.is_empty()
-            && first.facts.variant != self.facts.variant
-        {
-            self.text = variant_text(&self.text, self.facts.variant);
-        }
+    pub fn keep(self, request: &Request, response: &mut Response) {
         let to_head = request.is_head();
         let zone = Arc::clone(&self.fetch.zone);
         let lead = self.fetch.lead.take();

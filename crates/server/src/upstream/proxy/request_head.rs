@@ -259,7 +259,7 @@ pub fn write(
         .as_ref()
         .is_some_and(|cached| cached.is_fetch);
     match &settings.proxy.method {
-        _ if fetches && request.is_head() && settings.proxy_cache.convert_head => {
+        _ if request.cached.is_some() && request.is_head() && settings.proxy_cache.convert_head => {
             out.extend_from_slice(b"GET");
         }
         Some(method) => {
