@@ -26,7 +26,7 @@ use serve::{found, head, respond};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use wire::http1::{Known, Method};
+use wire::http1::Known;
 
 /// How often a request looks a key up anew after it has waited.
 const LOOKS_MAX: usize = 16;
@@ -353,10 +353,8 @@ pub fn background(request: &Request, fetch: &Fetch) -> Box<Request> {
     let mut copy = Request::new(generation, connection, request.started_ms, buffers);
     copy.depth = request.depth;
     copy.real_remote.clone_from(&request.real_remote);
-    copy.method = match request.method {
-        Method::Head => Method::Get,
-        method => method,
-    };
+    // HEAD stays what it is: the upstream is asked with GET for it unless `proxy_cache_convert_head` is off.
+    copy.method = request.method;
     copy.version = request.version;
     copy.host_port = request.host_port;
     copy.server = request.server;
