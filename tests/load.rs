@@ -1,8 +1,10 @@
 //! `gannet load` from the outside: its counts are those of the server's log, and bad input gets one clear line.
 
 use std::fs;
-use std::net::TcpListener;
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use testkit::directory::Directory;
 use testkit::ports;
 use testkit::responder::Responder;
@@ -483,6 +485,203 @@ fn the_report_s_page_draws_its_charts() {
     assert!(fs::read(&printed).unwrap().starts_with(b"%PDF"));
 }
 
+/// `gannet load --ui`, and where its page is.
+struct Page {
+    child: Child,
+    said: BufReader<ChildStdout>,
+    address: String,
+}
+
+impl Page {
+    fn start(arguments: &[&str]) -> Page {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_gannet"))
+            .args(["load", "--ui", "127.0.0.1:0"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        let address = line.trim().trim_start_matches("http://");
+        Page {
+            address: address.trim_end_matches('/').to_owned(),
+            child,
+            said,
+        }
+    }
+
+    /// The whole response.
+    fn send(&self, request: &str, fields: &str, body: &str) -> String {
+        self.send_as(&self.address, request, fields, body)
+    }
+
+    fn send_as(&self, host: &str, request: &str, fields: &str, body: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let length = body.len();
+        let text = format!(
+            "{request} HTTP/1.1\r\nHost: {host}\r\n{fields}Content-Length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(text.as_bytes()).unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        response
+    }
+
+    fn post(&self, path: &str, body: &str) -> String {
+        self.send(
+            &format!("POST {path}"),
+            "Content-Type: application/json\r\n",
+            body,
+        )
+    }
+
+    fn state(&self) -> serde_json::Value {
+        let response = self.send("GET /state?epoch=0&from=0", "", "");
+        let (_, body) = response.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str(body).unwrap()
+    }
+
+    /// The first state of which the condition holds.
+    fn until(&self, holds: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+        let begin = Instant::now();
+        loop {
+            let state = self.state();
+            if holds(&state) {
+                return state;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(30), "{state}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Ctrl-C; the exit code and what was printed.
+    fn end(mut self) -> (Option<i32>, String) {
+        let id = self.child.id().to_string();
+        Command::new("kill").args(["-INT", &id]).status().unwrap();
+        let mut text = String::new();
+        self.said.read_to_string(&mut text).unwrap();
+        (self.child.wait().unwrap().code(), text)
+    }
+}
+
+#[test]
+fn runs_are_started_and_stopped_from_the_page() {
+    let responder =
+        Responder::start(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_vec())
+            .unwrap();
+    let url = format!("http://127.0.0.1:{}/", responder.port());
+    let page = Page::start(&["-c", "2", &url]);
+    assert_eq!(page.state()["phase"], "ready");
+    let html = page.send("GET /", "", "");
+    assert!(html.contains(&format!("<h1>{url}</h1>")) && html.contains("value=\"2\""));
+    for (fields, body, status) in [
+        ("", "{}", "403"),
+        ("Content-Type: text/plain\r\n", "{}", "403"),
+        (
+            "Content-Type: application/json\r\nOrigin: http://evil.example\r\n",
+            "{}",
+            "403",
+        ),
+        ("Content-Type: application/json\r\n", "{\"users\":1}", "400"),
+        (
+            "Content-Type: application/json\r\n",
+            "{\"users\":\"0\"}",
+            "409",
+        ),
+    ] {
+        let response = page.send("POST /start", fields, body);
+        let answered = response.starts_with(&format!("HTTP/1.1 {status} "));
+        assert!(answered, "{fields:?} {body}: {response}");
+    }
+    let foreign = page.send_as("evil.example", "GET /", "", "");
+    assert!(foreign.starts_with("HTTP/1.1 403 "), "{foreign}");
+    assert_eq!(responder.took().len(), 0);
+
+    // Until stopped.
+    let wish = r#"{"users":"3","rate":"","duration":""}"#;
+    assert!(page.post("/start", wish).contains(" 200 "));
+    assert!(page.post("/start", wish).contains(" 409 "));
+    page.until(|state| state["points"].as_array().is_some_and(|p| !p.is_empty()));
+    assert!(page.send("GET /report", "", "").contains(" 404 "));
+    assert!(page.post("/stop", "{}").contains(" 200 "));
+    let first = page.until(|state| state["phase"] == "ended");
+    let requests = first["requests"].as_u64().unwrap() as usize;
+    assert_eq!(
+        (requests, &first["failures"]),
+        (responder.took().len(), &0.into())
+    );
+    assert_eq!(first["points"][0]["users"], 3);
+
+    // At a rate, for a time.
+    let wish = r#"{"users":"","rate":"100","duration":"1s"}"#;
+    assert!(page.post("/start", wish).contains(" 200 "));
+    let second = page.until(|state| state["phase"] == "ended");
+    assert_eq!(second["requests"], 100);
+    assert_eq!(responder.took().len(), requests + 100);
+    assert!(page.send("GET /report", "", "").contains("<dd>100</dd>"));
+    seen_in_chromium(&page);
+    let (code, text) = page.end();
+    assert_eq!((code, count(&text, "requests")), (Some(0), 100), "{text}");
+}
+
+/// The page after a run of 100 requests, in a browser.
+fn seen_in_chromium(page: &Page) {
+    let directory = Directory::create();
+    let browser = Command::new("chromium")
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--dump-dom",
+            "--virtual-time-budget=3000",
+            "--window-size=500,800",
+        ])
+        .arg(format!("--user-data-dir={}", directory.path().display()))
+        .arg(format!("http://{}/", page.address))
+        .output();
+    let output = match browser {
+        Ok(output) => output,
+        Err(error) => {
+            eprintln!("skipped: the live page in a browser: chromium does not run: {error}");
+            return;
+        }
+    };
+    let seen = out(&output);
+    for text in [
+        "data-charts=\"4\"",
+        "data-fits=\"true\"",
+        "data-phase=\"ended\"",
+        "<dd id=\"requests\">100</dd>",
+        "<dd id=\"failures\">0 (0.00%)</dd>",
+    ] {
+        assert!(
+            seen.contains(text),
+            "{text} in {}",
+            seen.get(..300).unwrap_or(&seen)
+        );
+    }
+    assert!(!seen.contains("data-points=\"0\""));
+    assert_eq!(seen.matches("<canvas").count(), 4);
+}
+
+#[test]
+fn ctrl_c_ends_the_page_and_its_run() {
+    let responder =
+        Responder::start(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec()).unwrap();
+    let url = format!("http://127.0.0.1:{}/", responder.port());
+    let page = Page::start(&["--require", "errors<0", &url]);
+    assert!(page.post("/start", "{}").contains(" 200 "));
+    page.until(|state| state["points"].as_array().is_some_and(|p| !p.is_empty()));
+    let (code, text) = page.end();
+    assert_eq!(code, Some(1), "{text}");
+    assert_eq!(count(&text, "requests"), responder.took().len());
+
+    let (code, text) = Page::start(&[&url]).end();
+    assert_eq!((code, text.as_str()), (Some(0), ""));
+}
+
 #[test]
 fn bad_input_gets_one_line() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -512,6 +711,8 @@ fn bad_input_gets_one_line() {
         (vec!["--body-file", "/no/such", "http://a/"], "No such file"),
         (vec!["--stages", "1s", "http://a/"], "TIME:VALUE"),
         (vec!["--unknown"], "--unknown"),
+        (vec!["--ui"], "which URL?"),
+        (vec!["--ui", "192.0.2.1:1", "http://a/"], "cannot listen on"),
     ] {
         let line = complaint(&arguments);
         assert!(line.starts_with("gannet: "), "{line}");

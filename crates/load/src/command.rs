@@ -25,6 +25,8 @@ mod planning;
 mod progress;
 /// Where requests come from.
 mod sources;
+/// The page from which runs are started.
+mod ui;
 
 /// The requirements do not hold.
 const NOT_HELD: u8 = 1;
@@ -36,11 +38,15 @@ const PROBE_MAX: Duration = Duration::from_secs(10);
 /// Runs `gannet load` with what stands after it; gives the exit code.
 pub fn load(arguments: &[OsString]) -> u8 {
     let name = std::iter::once(OsString::from("gannet load"));
-    let arguments = match Arguments::try_parse_from(name.chain(arguments.iter().cloned())) {
+    let mut arguments = match Arguments::try_parse_from(name.chain(arguments.iter().cloned())) {
         Ok(arguments) => arguments,
         Err(error) => return refused(&error),
     };
-    match carry_out(&arguments) {
+    let done = match ui::settle(&mut arguments) {
+        Some(address) => ui::serve(&arguments, address),
+        None => carry_out(&arguments),
+    };
+    match done {
         Ok(code) => code,
         Err(complaint) => {
             complain(&complaint);

@@ -8,6 +8,7 @@ use crate::record::{Failed, Phases, Row, Tally};
 use crate::require::Verdict;
 use crate::series::Point;
 use crate::series::Series;
+use crate::target::Endpoint;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
@@ -161,20 +162,18 @@ impl Report {
 
     /// What was loaded: the rows' names, cut short.
     pub fn title(&self) -> String {
-        let authority = |index: usize| {
-            self.plan
-                .endpoints
-                .get(index)
-                .map_or_else(String::new, |endpoint| {
-                    format!("{}://{}", endpoint.scheme.as_str(), endpoint.authority)
-                })
-        };
-        match self.labels.as_slice() {
-            [label] if self.plan.endpoints.len() == 1 && label.starts_with('/') => {
-                authority(0) + label
-            }
-            _ => authority(0),
-        }
+        title(&self.plan.endpoints, &self.labels)
+    }
+}
+
+/// What is loaded, in short: the server, with the path if there is but one.
+pub fn title(endpoints: &[Endpoint], labels: &[String]) -> String {
+    let authority = endpoints.first().map_or_else(String::new, |endpoint| {
+        format!("{}://{}", endpoint.scheme.as_str(), endpoint.authority)
+    });
+    match labels {
+        [label] if endpoints.len() == 1 && label.starts_with('/') => authority + label,
+        _ => authority,
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Load a server and measure what it does.
-#[derive(Debug, Parser)]
+#[derive(Clone, Debug, Parser)]
 #[command(name = "gannet load", disable_version_flag = true)]
 pub struct Arguments {
     /// What to ask for; `3:URL` weighs three times as much as the others
@@ -116,6 +116,10 @@ pub struct Arguments {
     /// Write one page with tables and charts, which needs nothing else
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Serve a page from which runs are started, watched and stopped; at an IP address with a port, or a port of
+    /// 127.0.0.1. Ctrl-C ends it and prints the last report
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "")]
+    pub ui: Option<String>,
     /// Show nothing while it runs
     #[arg(short = 'q', long)]
     pub quiet: bool,

@@ -8,7 +8,11 @@ use serde_json::json;
 use std::fmt::Write;
 use std::time::UNIX_EPOCH;
 
+/// The live page of `--ui`, which has the same style and charts.
+pub mod live;
+
 const PAGE_CSS: &str = include_str!("html/page.css");
+const CHARTS_JS: &str = include_str!("html/charts.js");
 const PAGE_JS: &str = include_str!("html/page.js");
 const UPLOT_CSS: &str = include_str!("html/uplot.min.css");
 const UPLOT_JS: &str = include_str!("html/uplot.min.js");
@@ -52,12 +56,18 @@ pub fn page(report: &Report) -> String {
     });
     // Within a script element only `<` could end it.
     let data = data.to_string().replace('<', "\\u003c");
+    let data = format!("<script id=\"data\" type=\"application/json\">{data}</script>\n");
+    document(&title, &format!("{body}{data}"), PAGE_JS)
+}
+
+/// A page that needs nothing else. Title and body are HTML.
+fn document(title: &str, body: &str, script: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>{title}</title>\n<style>\n{UPLOT_CSS}\n{PAGE_CSS}</style>\n</head>\n<body>\n{body}\
-         <script id=\"data\" type=\"application/json\">{data}</script>\n\
-         <script>\n/* uPlot\n{UPLOT_LICENCE}*/\n{UPLOT_JS}\n</script>\n<script>\n{PAGE_JS}</script>\n</body>\n</html>\n"
+         <script>\n/* uPlot\n{UPLOT_LICENCE}*/\n{UPLOT_JS}\n</script>\n\
+         <script>\n{CHARTS_JS}{script}</script>\n</body>\n</html>\n"
     )
 }
 
