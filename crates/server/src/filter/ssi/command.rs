@@ -1,7 +1,7 @@
 //! What the commands of a page do.
 
 use super::include::Include;
-use super::page::{Condition, Page};
+use super::page::{Condition, Encoding, Page};
 use crate::http::Request;
 use crate::routing::pattern::Pattern;
 use bytes::Bytes;
@@ -283,17 +283,6 @@ pub fn set_variable(request: &Request, name: &[u8], value: Bytes) {
 
 fn include(page: &mut Page, given: &Given<'_>) -> Outcome {
     let uri = target(page, given)?;
-    let waits = match given.get(2) {
-        None | Some(b"no") => false,
-        Some(b"yes") => true,
-        Some(other) => {
-            let other = shown(other);
-            page.complain(format_args!(
-                "invalid value \"{other}\" in the \"wait\" parameter"
-            ));
-            return Err(());
-        }
-    };
     let (variable, stub) = (given.get(3), given.get(4));
     if variable.is_some() && stub.is_some() {
         page.complain(format_args!(
@@ -301,6 +290,7 @@ fn include(page: &mut Page, given: &Given<'_>) -> Outcome {
         ));
         return Err(());
     }
+    let waits = waits(page, given)?;
     let mut uri = evaluate(page, uri)?;
     if uri.first() != Some(&b'/') {
         let path = &page.request.uri;
@@ -333,6 +323,24 @@ fn include(page: &mut Page, given: &Given<'_>) -> Outcome {
     Ok(Done::Include(Box::new(Include::new(
         asked, stub, variable, waits,
     ))))
+}
+
+/// Whether the page goes on after what is included; a file is always waited for, so that `wait` is not for it.
+fn waits(page: &Page, given: &Given<'_>) -> Result<bool, ()> {
+    match (given.get(1), given.get(2)) {
+        (file, None) => return Ok(file.is_some()),
+        (Some(file), Some(_)) => page.complain(format_args!(
+            "\"wait\" cannot be used with file=\"{}\"",
+            shown(file)
+        )),
+        (None, Some(value)) if value.eq_ignore_ascii_case(b"no") => return Ok(false),
+        (None, Some(value)) if value.eq_ignore_ascii_case(b"yes") => return Ok(true),
+        (None, Some(value)) => page.complain(format_args!(
+            "invalid value \"{}\" in the \"wait\" parameter",
+            shown(value)
+        )),
+    }
+    Err(())
 }
 
 /// What is included.
@@ -369,17 +377,23 @@ fn echo(page: &mut Page, given: &Given<'_>) -> Outcome {
     if !variable(page, given.required(0), &mut value) {
         value = given.get(1).unwrap_or(NONE).to_vec();
     }
-    let text = match given.get(2) {
-        Some(b"none") => value,
-        Some(b"url") => wire::uri::escape(&value, wire::uri::Class::Echo).into_owned(),
-        Some(b"entity") | None => wire::uri::escape_html(&value).into_owned(),
+    // As in nginx, what a command says of it holds for the later ones too.
+    match given.get(2) {
+        None => {}
+        Some(b"none") => page.encoding = Encoding::None,
+        Some(b"url") => page.encoding = Encoding::Url,
+        Some(b"entity") => page.encoding = Encoding::Entity,
         Some(other) => {
             let other = shown(other);
             page.complain(format_args!(
                 "unknown encoding \"{other}\" in the \"echo\" command"
             ));
-            wire::uri::escape_html(&value).into_owned()
         }
+    }
+    let text = match page.encoding {
+        Encoding::None => value,
+        Encoding::Url => wire::uri::escape(&value, wire::uri::Class::Echo).into_owned(),
+        Encoding::Entity => wire::uri::escape_html(&value).into_owned(),
     };
     Ok(Done::Text(Bytes::from(text)))
 }

@@ -29,6 +29,14 @@ pub enum Condition {
     Else,
 }
 
+/// How `echo` writes values.
+#[derive(Debug, Clone, Copy)]
+pub enum Encoding {
+    None,
+    Url,
+    Entity,
+}
+
 /// A page whose commands are carried out.
 pub struct Page {
     pub request: Box<Request>,
@@ -49,6 +57,7 @@ pub struct Page {
     /// The block whose text is being kept.
     pub block: Option<usize>,
     pub error: Bytes,
+    pub encoding: Encoding,
     /// The subject and groups of the last pattern that matched.
     pub captures: crate::http::request::Captures,
 }
@@ -76,6 +85,7 @@ impl Page {
             is_shown: true,
             block: None,
             error: Bytes::from_static(ERROR),
+            encoding: Encoding::Entity,
             captures: Default::default(),
         }
     }
