@@ -129,6 +129,11 @@ const DEPARTURES: &[(&str, &str, &str)] = &[
     ),
     (
         "variables",
+        "background",
+        "`geoip2` reads its database again away from the network threads",
+    ),
+    (
+        "variables",
         "content",
         "$document_root and $request_filename are what `root` and `alias` say",
     ),

@@ -17,6 +17,8 @@ pub mod fastcgi;
 pub mod generated;
 /// Requests over HTTP/2.
 pub mod http2;
+/// Databases in the MaxMind DB format.
+pub mod mmdb;
 /// Replies and logs as text without what changes from run to run.
 pub mod normalise;
 /// A toy upstream.

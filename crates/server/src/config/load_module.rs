@@ -3,6 +3,7 @@
 
 use super::build::Build;
 use super::directive::Outcome;
+use super::directives::OWN;
 use super::inventory;
 use conf::Directive;
 
@@ -78,7 +79,7 @@ fn known(name: &str) -> Option<&'static str> {
         .iter()
         .filter(|entry| entry.module == name)
         .peekable();
-    if entries.peek().is_some() {
+    if entries.peek().is_some() || OWN.iter().any(|(_, module)| *module == name) {
         return Some("its directives are gannet's own");
     }
     PACKAGED

@@ -5,6 +5,7 @@ use super::build::Frame;
 use super::setting::{Complaint, Setting};
 use crate::content::Content;
 use crate::routing::{hosts, locations};
+use crate::variables::geoip2::Proxies;
 use crate::variables::registry::Variables;
 use crate::{
     access, cache, connection, content, filter, image, limit, log, pipeline, precompress,
@@ -142,6 +143,8 @@ pub struct RawHttp {
     pub precompress: precompress::directive::RawHttp,
     pub image: image::directive::RawHttp,
     pub caches: cache::path::Paths,
+    pub geoip2: Proxies,
+    pub geoip2_files: Vec<std::path::PathBuf>,
 }
 
 /// A location, resolved.
@@ -192,6 +195,7 @@ pub struct Http {
     pub precompress: precompress::directive::Http,
     pub image: image::directive::Http,
     pub caches: cache::path::Zones,
+    pub geoip2: Proxies,
 }
 
 /// One listening address with the servers behind it.

@@ -74,6 +74,7 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Failure> {
     let charset_maps = std::mem::take(&mut build.http.charset_maps);
     let charset_names = std::mem::take(&mut build.http.charset_names);
     let copies = precompress::directive::built_in_directory(build.paths);
+    let geoip2 = std::mem::take(&mut build.http.geoip2);
     let precompress = build.http.precompress.resolve(&copies);
     let image = (build.http.image).resolve(&image::directive::built_in_directory(build.paths));
     resolver.caches = std::mem::take(&mut build.http.caches).resolve();
@@ -111,6 +112,7 @@ pub fn resolve(mut build: Build<'_>) -> Result<Config, Failure> {
             precompress,
             image,
             caches: resolver.caches,
+            geoip2,
         },
         error_log: error_log.logs,
         logs,

@@ -497,6 +497,10 @@ impl Request {
                 Some(found) => found,
                 None => geo.append(id, self, out),
             },
+            Kind::Geoip2(geoip2) => match self.append_slot(id, out) {
+                Some(found) => found,
+                None => geoip2.append(id, self, out),
+            },
             Kind::SplitClients(split) => match self.append_slot(id, out) {
                 Some(found) => found,
                 None => split.append(id, self, out),

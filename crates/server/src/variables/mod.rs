@@ -3,6 +3,7 @@
 
 pub mod builtin;
 pub mod geo;
+pub mod geoip2;
 pub mod map;
 pub mod registry;
 pub mod split_clients;

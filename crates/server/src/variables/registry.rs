@@ -2,6 +2,7 @@
 
 use super::builtin::{self, Evaluate, EvaluateSuffix};
 use super::geo::Geo;
+use super::geoip2::Geoip2;
 use super::map::Map;
 use super::split_clients::SplitClients;
 use super::template::Template;
@@ -28,6 +29,7 @@ pub enum Kind {
     Map(Box<Map>),
     /// Worked out by an address, or a hash; kept as a map's.
     Geo(Box<Geo>),
+    Geoip2(Box<Geoip2>),
     SplitClients(Box<SplitClients>),
 }
 
@@ -40,6 +42,7 @@ pub enum Definition {
     Set(Uninitialized),
     Map(Box<Map>),
     Geo(Box<Geo>),
+    Geoip2(Box<Geoip2>),
     SplitClients(Box<SplitClients>),
 }
 
@@ -107,6 +110,14 @@ impl Registry {
         Ok(id)
     }
 
+    /// The same for one that a database of addresses tells.
+    pub fn geoip2(&mut self, name: &[u8], geoip2: Geoip2) -> Result<VariableId, Complaint> {
+        let id = self.define(name)?;
+        self.definitions
+            .insert(id, Definition::Geoip2(Box::new(geoip2)));
+        Ok(id)
+    }
+
     /// The same for one worked out by a hash.
     pub fn split_clients(
         &mut self,
@@ -148,6 +159,7 @@ impl Registry {
             let kind = match self.definitions.remove(&VariableId(index as u32)) {
                 Some(Definition::Map(map)) => Kind::Map(map),
                 Some(Definition::Geo(geo)) => Kind::Geo(geo),
+                Some(Definition::Geoip2(geoip2)) => Kind::Geoip2(geoip2),
                 Some(Definition::SplitClients(split)) => Kind::SplitClients(split),
                 Some(definition) => match (builtin::find(name), definition) {
                     (Some(kind), _) if builtin::is_assigned_to_request(name) => kind,
