@@ -417,8 +417,12 @@ impl Zone {
         (until >= now).then_some(status)
     }
 
-    /// Keeps a failure.
+    /// Keeps a failure, in place of the response that was kept before.
     pub fn keep_failure(&self, key: Key, status: u16, until: i64) {
+        drop(self.memory.remove(&key));
+        if let Some(slot) = self.store.find(key) {
+            self.store.remove(&slot);
+        }
         let mut failures = lock(&self.failures);
         if failures.len() >= COUNTED_MAX {
             failures.clear();

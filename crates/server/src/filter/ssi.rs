@@ -114,7 +114,7 @@ pub fn apply(request: &Request, response: &mut Response, asking: Asking) {
     }
     forget_identity(response);
     if !request.location().settings.ssi.last_modified {
-        response.last_modified = None;
+        response.forget_last_modified();
         response.etag = None;
     }
     if request.is_head() && request.depth == 0 {

@@ -96,7 +96,7 @@ pub fn apply(request: &Request, response: &mut Response) {
     }
     forget_identity(response);
     if !settings.last_modified {
-        response.last_modified = None;
+        response.forget_last_modified();
         response.etag = None;
     }
     if !request.is_head() {

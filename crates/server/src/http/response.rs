@@ -95,6 +95,12 @@ impl Response {
         }
     }
 
+    /// Takes Last-Modified away, also as an upstream sent it.
+    pub fn forget_last_modified(&mut self) {
+        self.last_modified = None;
+        self.headers.remove("Last-Modified");
+    }
+
     /// The status alone; the error pages fill in the body.
     #[must_use]
     pub fn status(status: u16) -> Response {

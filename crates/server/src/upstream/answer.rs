@@ -1,7 +1,6 @@
 //! The client's response, made of an upstream's: its fields, where it sends the request instead, and its body.
 
 use super::body::{Ending, Framing, Limits, UpstreamBody};
-use super::cached::Fetch;
 use super::failure::Stage;
 use super::group::Peer;
 use super::idle::{self, Link, Owner};
@@ -46,13 +45,12 @@ pub fn finish(
     let keep = fetch.and_then(|fetch| fetch.judge(request, job.family, settings, &answer));
     let received = response_head::read(request, job.family, settings, &answer.head, &answer.buffer)
         .inspect_err(|_| attempt.end())?;
-    let (mut response, mut instructions) = (received.response, received.instructions);
+    let (mut response, mut instructed) = (received.response, received.instructions);
     let (framing, length) = answer
         .framing(job.is_head, job.keep)
         .map_err(|text| refuse(request, &attempt, &text))?;
     response.skip_conditions &= !request.cached.as_ref().is_some_and(|c| c.is_whole);
-    let keeper = fetch.filter(|_| keep.is_some());
-    let interrupt = elsewhere(request, job, settings, &response, &mut instructions, keeper);
+    let interrupt = elsewhere(request, job, &answer, settings, &response, &mut instructed);
     if let Some(interrupt) = interrupt {
         attempt.end();
         give_back(line, framing, &answer);
@@ -94,7 +92,7 @@ pub fn finish(
     };
     let late = late_of(request);
     ending.file = StoreFile::begin(request, settings, job.family, &response, &late);
-    let limits = limits(request, settings, job.family, &instructions, keep.is_some());
+    let limits = limits(request, settings, job.family, &instructed, keep.is_some());
     let body = UpstreamBody::new(line, framing, limits, Box::new(ending), attempt, late);
     response.content_length = length;
     response.body = begin(body, &answer);
@@ -121,14 +119,14 @@ fn keeps_alive(request: &mut Request, answer: &Answer, response: &Response) -> b
 fn elsewhere(
     request: &mut Request,
     job: &Job,
+    answer: &Answer,
     settings: &Settings,
     response: &Response,
     instructions: &mut Instructions,
-    keeper: Option<&Rc<Fetch>>,
 ) -> Option<Interrupt> {
     if let Some(page) = intercept(request, settings, response) {
-        if let Some(fetch) = keeper {
-            fetch.keep_failure(request, job.family, response.status);
+        if let Some(fetch) = &job.fetch {
+            fetch.keep_page(request, job.family, settings, answer);
         }
         return Some(page);
     }

@@ -105,8 +105,21 @@ impl Fetch {
         Err(interrupt)
     }
 
+    /// Remembers the status of an answer whose place a page of the configuration takes. As in nginx only its fields and
+    /// the times of the settings are asked for that, not `proxy_no_cache`.
+    pub fn keep_page(&self, request: &Request, family: Family, relay: &Settings, answer: &Answer) {
+        let now = now();
+        let status = answer.head.status;
+        let told = freshness::read(&answer.head, &answer.buffer, ignored(relay), now);
+        let until = valid_until(&told, settings(request, family), status, now);
+        if let Some(until) = until.filter(|_| self.keeps) {
+            self.zone
+                .keep_failure(Key::of(&self.own_text), status, until);
+        }
+    }
+
     /// Remembers that the answer is this status, if the settings keep it.
-    pub fn keep_failure(&self, request: &Request, family: Family, status: u16) {
+    fn keep_failure(&self, request: &Request, family: Family, status: u16) {
         let seconds = settings(request, family).valid.seconds(status);
         if let Some(seconds) = seconds.filter(|_| self.keeps) {
             let until = now().saturating_add_unsigned(seconds);
