@@ -7,14 +7,21 @@ use super::directives::OWN;
 use super::inventory;
 use conf::Directive;
 
+/// Modules that others wrote for nginx, whose directives work here.
+const BUILT_IN: &[&str] = &[
+    "ngx_http_brotli_filter_module",
+    "ngx_http_brotli_static_module",
+    "ngx_http_cache_purge_module",
+    "ngx_http_small_light_module",
+    "ngx_http_zstd_filter_module",
+    "ngx_http_zstd_static_module",
+];
+
 /// Modules that are packaged for nginx beside its own, by the names of their files.
 const PACKAGED: &[&str] = &[
     "ndk_http_module",
     "ngx_http_auth_pam_module",
     "ngx_http_auth_spnego_module",
-    "ngx_http_brotli_filter_module",
-    "ngx_http_brotli_static_module",
-    "ngx_http_cache_purge_module",
     "ngx_http_dav_ext_module",
     "ngx_http_echo_module",
     "ngx_http_fancyindex_module",
@@ -23,12 +30,9 @@ const PACKAGED: &[&str] = &[
     "ngx_http_js_module",
     "ngx_http_lua_module",
     "ngx_http_perl_module",
-    "ngx_http_small_light_module",
     "ngx_http_subs_filter_module",
     "ngx_http_uploadprogress_module",
     "ngx_http_upstream_fair_module",
-    "ngx_http_zstd_filter_module",
-    "ngx_http_zstd_static_module",
     "ngx_mail_module",
     "ngx_nchan_module",
     "ngx_stream_geoip2_module",
@@ -79,7 +83,10 @@ fn known(name: &str) -> Option<&'static str> {
         .iter()
         .filter(|entry| entry.module == name)
         .peekable();
-    if entries.peek().is_some() || OWN.iter().any(|(_, module)| *module == name) {
+    if entries.peek().is_some()
+        || OWN.iter().any(|(_, module)| *module == name)
+        || BUILT_IN.contains(&name)
+    {
         return Some("its directives are gannet's own");
     }
     PACKAGED
