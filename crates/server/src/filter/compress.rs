@@ -198,14 +198,17 @@ fn is_whole(body: &Body) -> bool {
 
 /// The response is no longer the bytes it was: no length, no ranges, and a tag that is weak.
 pub fn forget_identity(response: &mut Response) {
+    forget_length(response);
+    response.headers.remove("Accept-Ranges");
+}
+
+/// The same, but that an upstream's Accept-Ranges stays.
+pub fn forget_length(response: &mut Response) {
     response.content_length = None;
     response.file = None;
     response.copied = None;
     response.allow_ranges = false;
-    if response.accept_ranges || response.headers.contains("Accept-Ranges") {
-        response.accept_ranges = false;
-        response.headers.remove("Accept-Ranges");
-    }
+    response.accept_ranges = false;
     response.etag = response.etag.take().and_then(weak);
 }
 

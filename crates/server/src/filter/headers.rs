@@ -224,13 +224,13 @@ fn add(request: &Request, response: &mut Response, added: &Added) {
     let value = added.value.evaluate(request);
     match added.special {
         Some(Special::ETag) => response.etag = (!value.is_empty()).then_some(value),
-        Some(Special::LastModified) if value.is_empty() => response.last_modified = None,
+        Some(Special::LastModified) if value.is_empty() => response.forget_last_modified(),
         Some(Special::LastModified) => {
             response.last_modified = date::parse(&value).map(|seconds| LastModified {
                 seconds,
                 text: Bytes::new(),
             });
-            response.headers.push("Last-Modified", value);
+            response.headers.set("Last-Modified", value);
         }
         None if value.is_empty() => {}
         None => response.headers.push(added.name.clone(), value),

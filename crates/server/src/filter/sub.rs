@@ -1,6 +1,6 @@
 //! `sub_filter`: texts in a response's body replaced by others.
 
-use super::compress::forget_identity;
+use super::compress::forget_length;
 use super::rewritten::{self, Change};
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HSL, Outcome, Set, flag, row};
@@ -94,7 +94,8 @@ pub fn apply(request: &Request, response: &mut Response) {
     if pairs.is_empty() {
         return;
     }
-    forget_identity(response);
+    // As in nginx an upstream's Accept-Ranges stays.
+    forget_length(response);
     if !settings.last_modified {
         response.forget_last_modified();
         response.etag = None;

@@ -5,7 +5,7 @@ use super::Body;
 use super::file::{Copied, Entry};
 use bytes::Bytes;
 use std::rc::Rc;
-use wire::headers::HeaderList;
+use wire::headers::{Header, HeaderList};
 
 /// How long a response may be sent again as it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -95,10 +95,16 @@ impl Response {
         }
     }
 
-    /// Takes Last-Modified away, also as an upstream sent it.
+    /// Takes Last-Modified away, its own or an upstream's.
     pub fn forget_last_modified(&mut self) {
+        const NAME: &[u8] = b"Last-Modified";
+        let is_it = |header: &Header| header.name.eq_ignore_ascii_case(NAME);
         self.last_modified = None;
-        self.headers.remove("Last-Modified");
+        // The tag keeps its place among the others.
+        if let Some(place) = self.headers.iter().position(is_it) {
+            self.headers.remove(NAME);
+            self.etag_place -= usize::from(place < self.etag_place);
+        }
     }
 
     /// The status alone; the error pages fill in the body.
