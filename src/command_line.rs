@@ -215,11 +215,11 @@ fn configure_arguments() -> String {
     let words: String = paths
         .chain(modules.iter().map(|argument| format!(" {argument}")))
         .collect();
-    format!("{TLS_SNI}configure arguments:{words}\n")
+    format!("{TLS}configure arguments:{words}\n")
 }
 
-/// nginx's line for a build whose TLS has no server names; there is no TLS yet. It turns to `enabled` with it.
-const TLS_SNI: &str = "TLS SNI support disabled\n";
+/// nginx's lines about its TLS library.
+const TLS: &str = "built with rustls 0.23 on AWS-LC\nTLS SNI support enabled\n";
 
 #[cfg(test)]
 mod tests {
@@ -237,6 +237,18 @@ mod tests {
             Ok(CommandLine::Nginx(switches)) => *switches,
             other => panic!("{line}: {other:?}"),
         }
+    }
+
+    #[test]
+    fn the_tls_library_is_the_one_that_is_built_in() {
+        let lock = include_str!("../Cargo.lock");
+        assert!(lock.contains("name = \"rustls\"\nversion = \"0.23."));
+        assert!(lock.contains("name = \"aws-lc-rs\"\n"));
+        let told = configure_arguments();
+        assert!(told.starts_with(TLS), "{told}");
+        assert!(told.contains(" --with-http_ssl_module"), "{told}");
+        assert!(told.contains(" --with-http_v2_module"), "{told}");
+        assert!(!told.contains("--without-http_proxy_module"), "{told}");
     }
 
     /// Recorded from nginx 1.22.1.

@@ -75,13 +75,19 @@ pub fn configure_arguments() -> Vec<String> {
     with.chain(without).collect()
 }
 
-/// A module works when none of its directives is refused.
+/// Modules that work although some of their directives are refused, each with the one that it is for.
+const IN_THE_MAIN: &[(&str, &str)] = &[("proxy", "proxy_pass"), ("ssl", "ssl_certificate")];
+
+/// A module works when none of its directives is refused, or the one that it is for works.
 #[must_use]
 pub fn works(module: &str) -> bool {
+    let main = IN_THE_MAIN.iter().find(|(name, _)| *name == module);
+    let main = main.map(|(_, directive)| *directive);
     let name = format!("ngx_http_{module}_module");
     let mut states = inventory::entries()
         .iter()
         .filter(|entry| entry.module == name)
+        .filter(|entry| main.is_none_or(|main| main == entry.name))
         .map(state)
         .peekable();
     states.peek().is_some() && states.all(|state| state != State::Refused)
@@ -130,6 +136,7 @@ mod tests {
             let told = arguments.iter().any(|told| told == argument);
             assert_eq!(told, !works(module), "{argument}");
         }
+        assert!(works("ssl") && works("proxy") && !works("grpc"));
         assert!(!works("nothing"));
     }
 }

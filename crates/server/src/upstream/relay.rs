@@ -8,6 +8,7 @@ use super::group::{Group, Outcome, Peer};
 use super::idle::{self, Owner};
 use super::line::Line;
 use super::receive::{Answer, Receiver};
+use super::secure::Secure;
 use super::send::{NotSent, Sender, Source, Wrap};
 use super::settings::{Family, Settings};
 use super::sticky::Bond;
@@ -234,12 +235,25 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
             return Err(no_live(request, &job, group));
         };
         let attempt = begin_attempt(request, &job, peer.name());
-        let owner = owner(request, group, &peer);
+        let secure = match job.family {
+            Family::Proxy => Secure::of(request),
+            Family::FastCgi => Ok(None),
+        };
+        let (secure, unready) = match secure {
+            Ok(secure) => (secure, None),
+            Err(failure) => (None, Some(failure)),
+        };
+        let owner = owner(request, group, &peer, secure);
         let mut way = Way::default();
-        let tried = one(
-            request, &mut job, settings, &owner, &attempt, &mut way, fresh,
-        )
-        .await;
+        let tried = match unready {
+            Some(failure) => Err(NotSent::Failure(failure)),
+            None => {
+                one(
+                    request, &mut job, settings, &owner, &attempt, &mut way, fresh,
+                )
+                .await
+            }
+        };
         write_late(request);
         let failure = match tried {
             Ok((line, answer)) => {
@@ -303,12 +317,13 @@ fn no_live(request: &mut Request, job: &Job, group: &Group) -> Interrupt {
 }
 
 /// Whose connections a try may use.
-fn owner(request: &Request, group: &Arc<Group>, peer: &Peer) -> Owner {
+fn owner(request: &Request, group: &Arc<Group>, peer: &Peer, secure: Option<Secure>) -> Owner {
     let is_local = group.keepalive.local;
     Owner {
         group: Arc::clone(group),
         address: peer.address().clone(),
         location: is_local.then_some((request.generation.number, request.location)),
+        secure,
     }
 }
 
@@ -351,7 +366,12 @@ impl Job {
 }
 
 pub fn begin_attempt(request: &mut Request, job: &Job, peer: &Bytes) -> Rc<Attempt> {
+    let is_secure = request
+        .proxied
+        .as_ref()
+        .is_some_and(|proxied| proxied.https);
     let scheme: &[u8] = match job.family {
+        Family::Proxy if is_secure => b"https://",
         Family::Proxy => b"http://",
         Family::FastCgi => b"fastcgi://",
     };
@@ -387,7 +407,7 @@ async fn one(
             way.reused = true;
             link
         }
-        None => connect::open(&owner.address, request, settings, &mut timer)
+        None => connect::open(owner, request, settings, &mut timer)
             .await
             .map_err(NotSent::Failure)?,
     };
