@@ -56,6 +56,8 @@ const LAYERS: &[&[&str]] = &[
 const WITHIN_A_ROW: &[(&str, &str)] = &[
     ("upstream", "cache"),
     ("upstream", "pool"),
+    // What a client of TLS reads and offers is what a server of it does.
+    ("upstream", "tls"),
     ("content", "precompress"),
     // A location's content is a `proxy_pass`, which says so when it is read.
     ("content", "upstream"),

@@ -66,6 +66,7 @@ pub const TABLES: &[&[Row<Set>]] = &[
     cache::directive::PROXY_ONLY,
     cache::directive::FASTCGI,
     upstream::proxy::DIRECTIVES,
+    upstream::secure::DIRECTIVES,
     upstream::fastcgi::DIRECTIVES,
     crate::pool::directive::DIRECTIVES,
     encoding::permission::DIRECTIVES,

@@ -162,6 +162,8 @@ pub struct Proxied {
     pub host: Bytes,
     /// Empty for a UNIX socket.
     pub port: Bytes,
+    /// TLS is spoken to the upstream.
+    pub https: bool,
     /// Of the body that is passed on, where the upstream is told.
     pub body_length: Option<u64>,
     /// The body is passed on in chunks.

@@ -1,7 +1,7 @@
 //! Opening a connection to an upstream.
 
 use super::failure::{Failure, Stage};
-use super::idle::Link;
+use super::idle::{Link, Owner};
 use super::settings::Settings;
 use crate::http::{Request, thread};
 use crate::net::{Stream, Timer};
@@ -10,13 +10,14 @@ use std::task::Poll;
 use sys::address::SocketAddress;
 use sys::connect::{ConnectOptions, connect};
 
-/// Connects to `address`, as the settings say.
+/// Connects to the address of `owner`, as the settings say, and secures the connection where that is asked for.
 pub async fn open(
-    address: &SocketAddress,
+    owner: &Owner,
     request: &Request,
     settings: &Settings,
     timer: &mut Timer,
 ) -> Result<Link, Failure> {
+    let address = &owner.address;
     let bind = settings.bind.as_ref();
     let local = bind.and_then(|bind| bind.evaluate(request));
     let local = local.map(SocketAddress::Ip);
@@ -45,6 +46,11 @@ pub async fn open(
     let stream = Stream::to_upstream(socket, is_tcp).map_err(failed)?;
     if !stands {
         wait(&stream, request, settings, timer).await?;
+    }
+    if let Some(secure) = owner.secure.clone() {
+        secure
+            .shake_hands(&stream, request, settings, timer)
+            .await?;
     }
     Ok(Link {
         stream,

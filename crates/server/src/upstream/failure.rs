@@ -12,6 +12,7 @@ use wire::http1::Method;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     Connecting,
+    Handshake,
     Sending,
     ReadingHead,
 }
@@ -22,6 +23,7 @@ impl Stage {
     pub fn as_str(self) -> &'static str {
         match self {
             Stage::Connecting => "while connecting to upstream",
+            Stage::Handshake => "while SSL handshaking to upstream",
             Stage::Sending => "while sending request to upstream",
             Stage::ReadingHead => "while reading response header from upstream",
         }
@@ -38,6 +40,8 @@ pub enum Failure {
         stage: Stage,
     },
     TimedOut(Stage),
+    /// TLS does not come about, in nginx's words.
+    Handshake(String),
     /// The upstream closed the connection before its response.
     Closed(Stage),
     /// The head of the response cannot be read, in nginx's words.
@@ -73,6 +77,10 @@ impl Failure {
                 );
                 (Level::Error, text)
             }
+            Failure::Handshake(text) => {
+                let text = format!("{text} {}", Stage::Handshake.as_str());
+                (Level::Error, text)
+            }
             Failure::Closed(stage) => {
                 let text = format!("upstream prematurely closed connection {}", stage.as_str());
                 (Level::Error, text)
@@ -100,6 +108,7 @@ impl Failure {
             | Failure::TimedOut(stage)
             | Failure::Closed(stage)
             | Failure::ClientGone(stage) => *stage,
+            Failure::Handshake(_) => Stage::Handshake,
             Failure::Invalid(_) | Failure::Status(_) => Stage::ReadingHead,
         }
     }
@@ -121,7 +130,7 @@ impl Failure {
         match self {
             Failure::TimedOut(_) => UseStale::TIMEOUT,
             Failure::Invalid(_) => UseStale::INVALID_HEADER,
-            Failure::Call { .. } | Failure::Closed(_) => UseStale::ERROR,
+            Failure::Call { .. } | Failure::Closed(_) | Failure::Handshake(_) => UseStale::ERROR,
             Failure::Status(_) | Failure::ClientGone(_) => 0,
         }
     }
@@ -134,7 +143,7 @@ impl Failure {
             Failure::Invalid(_) => settings.next_upstream.contains(Condition::InvalidHeader),
             Failure::Status(status) => settings.next_upstream.contains_status(*status),
             Failure::ClientGone(_) => false,
-            Failure::Call { .. } | Failure::Closed(_) => {
+            Failure::Call { .. } | Failure::Closed(_) | Failure::Handshake(_) => {
                 settings.next_upstream.contains(Condition::Error)
             }
         }

@@ -1,6 +1,7 @@
 //! Connections to upstreams that are kept for further requests (`keepalive`), a set a thread.
 
 use super::group::Group;
+use super::secure::Secure;
 use crate::http::thread;
 use crate::net::Stream;
 use std::cell::RefCell;
@@ -30,6 +31,8 @@ pub struct Owner {
     pub address: SocketAddress,
     /// With `local`: the settings of the location that opened it.
     pub location: Option<(u64, u32)>,
+    /// With TLS: for whom and how.
+    pub secure: Option<Secure>,
 }
 
 struct Idle {
@@ -37,6 +40,7 @@ struct Idle {
     group: Weak<Group>,
     address: SocketAddress,
     location: Option<(u64, u32)>,
+    secure: Option<Secure>,
     link: Link,
     since_ms: u64,
     timeout_ms: u64,
@@ -62,6 +66,7 @@ pub fn take(owner: &Owner) -> Option<Link> {
                 std::ptr::eq(idle.group.as_ptr(), Arc::as_ptr(&owner.group))
                     && idle.address == owner.address
                     && idle.location == owner.location
+                    && idle.secure == owner.secure
             })?;
             let mut link = set.idle.remove(index)?.link;
             if link.stream.is_quiet() {
@@ -96,6 +101,7 @@ pub fn put(owner: &Owner, link: Link) {
             group: Arc::downgrade(&owner.group),
             address: owner.address.clone(),
             location: owner.location,
+            secure: owner.secure.clone(),
             link,
             since_ms: thread::monotonic_ms(),
             timeout_ms: keepalive.timeout_ms,

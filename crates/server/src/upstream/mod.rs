@@ -20,6 +20,7 @@ pub mod receive; // reading the head of a response
 pub mod relay; // the way through all of it
 pub mod resolver; // names at run time
 pub mod response_head; // what becomes of the fields
+pub mod secure; // TLS to upstreams
 pub mod send; // sending a request
 pub mod settings; // what every protocol's relay is told
 pub mod sticky; // clients that keep their server

@@ -8,11 +8,13 @@ use super::group::{Group, Outcome, Peer};
 use super::idle::{self, Owner};
 use super::line::Line;
 use super::receive::{Answer, Receiver};
+use super::secure::Secure;
 use super::send::{NotSent, Sender, Source, Wrap};
 use super::settings::{Family, Settings};
 use super::sticky::Bond;
 use super::{connect, fastcgi, pooled, proxy, target};
 use crate::cache::settings::UseStale;
+use crate::config::model::Location;
 use crate::content::Content;
 use crate::http::request::RequestBody;
 use crate::http::trace::{Attempt, Trace};
@@ -218,10 +220,7 @@ async fn take_body(
 async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase<Response> {
     let generation = Rc::clone(&request.generation);
     let location = generation.config.location(request.location);
-    let settings = match job.family {
-        Family::Proxy => &location.settings.proxy_relay,
-        Family::FastCgi => &location.settings.fastcgi_relay,
-    };
+    let settings = job.settings(location);
     let mut choice = group.begin(request);
     if settings.next_upstream_tries > 0 {
         let most = usize::try_from(settings.next_upstream_tries).unwrap_or(usize::MAX);
@@ -234,12 +233,18 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
             return Err(no_live(request, &job, group));
         };
         let attempt = begin_attempt(request, &job, peer.name());
-        let owner = owner(request, group, &peer);
+        let (secure, unready) = security(request, &job);
+        let owner = owner(request, group, &peer, secure);
         let mut way = Way::default();
-        let tried = one(
-            request, &mut job, settings, &owner, &attempt, &mut way, fresh,
-        )
-        .await;
+        let tried = match unready {
+            Some(failure) => Err(NotSent::Failure(failure)),
+            None => {
+                one(
+                    request, &mut job, settings, &owner, &attempt, &mut way, fresh,
+                )
+                .await
+            }
+        };
         write_late(request);
         let failure = match tried {
             Ok((line, answer)) => {
@@ -291,6 +296,17 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
     }
 }
 
+/// How the upstream is to be asked over TLS, or why it cannot be.
+fn security(request: &Request, job: &Job) -> (Option<Secure>, Option<Failure>) {
+    match job.family {
+        Family::Proxy => match Secure::of(request) {
+            Ok(secure) => (secure, None),
+            Err(failure) => (None, Some(failure)),
+        },
+        Family::FastCgi => (None, None),
+    }
+}
+
 /// No server of the group can be asked now.
 fn no_live(request: &mut Request, job: &Job, group: &Group) -> Interrupt {
     let attempt = begin_attempt(request, job, &group.name);
@@ -303,12 +319,13 @@ fn no_live(request: &mut Request, job: &Job, group: &Group) -> Interrupt {
 }
 
 /// Whose connections a try may use.
-fn owner(request: &Request, group: &Arc<Group>, peer: &Peer) -> Owner {
+fn owner(request: &Request, group: &Arc<Group>, peer: &Peer, secure: Option<Secure>) -> Owner {
     let is_local = group.keepalive.local;
     Owner {
         group: Arc::clone(group),
         address: peer.address().clone(),
         location: is_local.then_some((request.generation.number, request.location)),
+        secure,
     }
 }
 
@@ -332,6 +349,14 @@ pub struct Way {
 }
 
 impl Job {
+    /// What the location says of its family's relay.
+    fn settings<'a>(&self, location: &'a Location) -> &'a Settings {
+        match self.family {
+            Family::Proxy => &location.settings.proxy_relay,
+            Family::FastCgi => &location.settings.fastcgi_relay,
+        }
+    }
+
     /// Notes for the cache how the last try failed.
     pub fn note_failure(&self, condition: u16) {
         if let Some(fetch) = &self.fetch {
@@ -351,7 +376,12 @@ impl Job {
 }
 
 pub fn begin_attempt(request: &mut Request, job: &Job, peer: &Bytes) -> Rc<Attempt> {
+    let is_secure = request
+        .proxied
+        .as_ref()
+        .is_some_and(|proxied| proxied.https);
     let scheme: &[u8] = match job.family {
+        Family::Proxy if is_secure => b"https://",
         Family::Proxy => b"http://",
         Family::FastCgi => b"fastcgi://",
     };
@@ -387,7 +417,7 @@ async fn one(
             way.reused = true;
             link
         }
-        None => connect::open(&owner.address, request, settings, &mut timer)
+        None => connect::open(owner, request, settings, &mut timer)
             .await
             .map_err(NotSent::Failure)?,
     };

@@ -25,6 +25,7 @@ use conf::Directive;
 use std::sync::Arc;
 
 const HTTP_PORT: u16 = 80;
+const HTTPS_PORT: u16 = 443;
 
 /// A `proxy_pass`.
 #[derive(Debug)]
@@ -54,23 +55,28 @@ pub enum Destination {
     Place(Box<Place>),
 }
 
-/// What follows `http://`; an error for anything else.
-fn after_scheme(url: &[u8]) -> Result<&[u8], &'static str> {
+/// What follows `http://` or `https://`, and whether it was the latter; an error for anything else.
+fn after_scheme(url: &[u8]) -> Result<(&[u8], bool), &'static str> {
     let strip = |scheme: &[u8]| {
         let (start, rest) = url.split_at_checked(scheme.len())?;
         start.eq_ignore_ascii_case(scheme).then_some(rest)
     };
     if let Some(rest) = strip(b"http://") {
-        return Ok(rest);
+        return Ok((rest, false));
     }
     match strip(b"https://") {
-        Some(_) => Err("https to upstreams is not supported by gannet yet"),
+        Some(rest) => Ok((rest, true)),
         None => Err("invalid URL prefix"),
     }
 }
 
+/// The port where none is written.
+fn default_port(https: bool) -> u16 {
+    if https { HTTPS_PORT } else { HTTP_PORT }
+}
+
 impl Proxied {
-    fn of(place: &Place) -> Proxied {
+    fn of(place: &Place, https: bool) -> Proxied {
         let is_unix = place
             .address
             .as_ref()
@@ -81,12 +87,13 @@ impl Proxied {
         };
         let host = match is_unix {
             true => Bytes::from_static(b"localhost"),
-            false if place.no_port || place.port == HTTP_PORT => place.host.clone(),
+            false if place.no_port || place.port == default_port(https) => place.host.clone(),
             false => Bytes::from([&place.host[..], b":", &port].concat()),
         };
         Proxied {
             host,
             port,
+            https,
             body_length: None,
             chunked: false,
         }
@@ -94,6 +101,15 @@ impl Proxied {
 }
 
 impl Pass {
+    /// Whether TLS may be spoken to the upstream.
+    #[must_use]
+    pub fn may_be_secure(&self) -> bool {
+        match &self.to {
+            To::Fixed { proxied, .. } => proxied.https,
+            To::Variable(_) => true,
+        }
+    }
+
     /// `proxy_pass URL`.
     pub fn set(build: &mut Build<'_>, directive: &Directive) -> Outcome {
         if matches!(build.frame().content, Some(Content::Proxy(_))) {
@@ -110,8 +126,8 @@ impl Pass {
             build.frame().content = Some(Content::Proxy(Arc::new(pass)));
             return Ok(());
         }
-        let rest = after_scheme(url)?;
-        let place = Place::parse(rest, HTTP_PORT, Behind::Uri).map_err(|error| {
+        let (rest, https) = after_scheme(url)?;
+        let place = Place::parse(rest, default_port(https), Behind::Uri).map_err(|error| {
             format!("{error} in upstream \"{}\"", String::from_utf8_lossy(rest))
         })?;
         let Target::Group(group) = Target::of(build, directive, &place)? else {
@@ -128,7 +144,7 @@ impl Pass {
         let pass = Pass {
             to: To::Fixed {
                 group,
-                proxied: Proxied::of(&place),
+                proxied: Proxied::of(&place, https),
                 uri: place.uri,
             },
             location,
@@ -150,21 +166,22 @@ impl Pass {
         let url = template.evaluate(request);
         let place = after_scheme(&url)
             // nginx wants more than the scheme here.
-            .and_then(|rest| {
+            .and_then(|(rest, https)| {
                 if rest.is_empty() {
                     Err("invalid URL prefix")
                 } else {
-                    Ok(rest)
+                    Ok((rest, https))
                 }
             })
             .map_err(|error| (error, "in", &url[..]))
-            .and_then(|rest| {
-                Place::parse(rest, HTTP_PORT, Behind::Uri)
+            .and_then(|(rest, https)| {
+                Place::parse(rest, default_port(https), Behind::Uri)
+                    .map(|place| (place, https))
                     .map_err(|error| (error, "in upstream", rest))
             });
         match place {
-            Ok(place) => {
-                request.proxied = Some(Proxied::of(&place));
+            Ok((place, https)) => {
+                request.proxied = Some(Proxied::of(&place, https));
                 Ok(Destination::Place(Box::new(place)))
             }
             Err((error, before, what)) => {

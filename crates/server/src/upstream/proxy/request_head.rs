@@ -320,7 +320,11 @@ fn write_client_s(request: &Request, fields: &Fields, out: &mut Vec<u8>) {
 
 /// Appends what a response is kept under where no key is written: the server, and the URI it is asked for.
 pub fn write_key(request: &Request, pass: &Pass, destination: &Destination, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"http://");
+    let is_secure = request
+        .proxied
+        .as_ref()
+        .is_some_and(|proxied| proxied.https);
+    out.extend_from_slice(if is_secure { b"https://" } else { b"http://" });
     if let Some(proxied) = &request.proxied {
         out.extend_from_slice(&proxied.host);
     }

@@ -1,0 +1,358 @@
+//! `proxy_pass https://`: TLS to upstreams (`proxy_ssl_…`).
+
+use super::failure::{Failure, Stage};
+use super::settings::Settings as Relay;
+use crate::config::build::Build;
+use crate::config::directive::{Arity, HSL, Outcome, Set, flag, row};
+use crate::config::setting::Complaint;
+use crate::http::Request;
+use crate::net::tls::{Records, Session};
+use crate::net::{Stream, Timer};
+use crate::tls::certificate;
+use crate::tls::ciphers::{Protocols, protocol};
+use crate::variables::Template;
+use bytes::Bytes;
+use conf::Directive;
+use conf::table::Row;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs as provider};
+use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore};
+use rustls::{Error, SignatureScheme};
+use std::cell::RefCell;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::task::Poll;
+
+pub const DIRECTIVES: &[Row<Set>] = &[
+    row(
+        "proxy_ssl_name",
+        HSL,
+        Arity::Exactly(1),
+        name,
+        "The name that an upstream's certificate is for, and that is asked for.",
+    ),
+    row(
+        "proxy_ssl_server_name",
+        HSL,
+        Arity::Flag,
+        |b, d| flag(&mut b.location().proxy_tls.server_name, d),
+        "Whether upstreams are told the name (SNI).",
+    ),
+    row(
+        "proxy_ssl_verify",
+        HSL,
+        Arity::Flag,
+        |b, d| flag(&mut b.location().proxy_tls.verify, d),
+        "Whether certificates of upstreams are checked.",
+    ),
+    row(
+        "proxy_ssl_trusted_certificate",
+        HSL,
+        Arity::Exactly(1),
+        trusted,
+        "The issuers whose certificates are trusted.",
+    ),
+    row(
+        "proxy_ssl_session_reuse",
+        HSL,
+        Arity::Flag,
+        |b, d| flag(&mut b.location().proxy_tls.session_reuse, d),
+        "Whether sessions with upstreams are taken up again.",
+    ),
+    row(
+        "proxy_ssl_protocols",
+        HSL,
+        Arity::AtLeast(1),
+        protocols,
+        "The versions that upstreams are offered; those before TLS 1.2 are not.",
+    ),
+];
+
+crate::config::setting::settings! {
+    /// `None`: `$proxy_host`.
+    name: Option<Arc<Template>> = None,
+    server_name: bool = false,
+    verify: bool = false,
+    trusted: Option<Arc<RootCertStore>> = None,
+    session_reuse: bool = true,
+    protocols: Protocols = Protocols::default(),
+}
+
+fn name(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    build.location().proxy_tls.name.vacant()?;
+    let template = Template::compile(&directive.args[0], &mut build.variables)?;
+    build
+        .location()
+        .proxy_tls
+        .name
+        .set(Some(Arc::new(template)))
+}
+
+fn trusted(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    build.location().proxy_tls.trusted.vacant()?;
+    let text = directive.args[0].as_str().ok_or("invalid value")?;
+    let path = build.conf_path(text);
+    let failed = |why: String| {
+        let path = path.display();
+        Complaint::from(format!(
+            "SSL_CTX_load_verify_locations(\"{path}\") failed {why}"
+        ))
+    };
+    let bytes = build
+        .read_file(&path)
+        .map_err(|error| failed(certificate::no_file(&path, &error)))?;
+    let mut roots = RootCertStore::empty();
+    for root in certificate::chain(&bytes).map_err(failed)? {
+        roots
+            .add(root)
+            .map_err(|error| failed(format!("(SSL: {error})")))?;
+    }
+    build
+        .location()
+        .proxy_tls
+        .trusted
+        .set(Some(Arc::new(roots)))
+}
+
+fn protocols(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    build.location().proxy_tls.protocols.vacant()?;
+    let mut all = Protocols::none();
+    for word in &directive.args {
+        all.add(protocol(word).ok_or_else(|| format!("invalid value \"{word}\""))?);
+    }
+    if all.has_old() {
+        let old = all.old_names().join(", ");
+        let text = format!("{old}: protocols before TLSv1.2 are not offered");
+        build.warn(directive, text);
+    }
+    build.location().proxy_tls.protocols.set(all)
+}
+
+impl Settings {
+    /// nginx's check of the settings together.
+    pub fn check(&self) -> Result<(), String> {
+        match self.verify && self.trusted.is_none() {
+            true => Err("no proxy_ssl_trusted_certificate for proxy_ssl_verify".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    fn is_like(&self, other: &Settings) -> bool {
+        let same_roots = match (&self.trusted, &other.trusted) {
+            (None, None) => true,
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        };
+        same_roots
+            && self.server_name == other.server_name
+            && self.verify == other.verify
+            && self.session_reuse == other.session_reuse
+            && self.protocols == other.protocols
+    }
+}
+
+/// How a connection is secured. Only for the same terms is it used again.
+#[derive(Debug, Clone)]
+pub struct Secure {
+    name: Bytes,
+    config: Arc<ClientConfig>,
+}
+
+impl PartialEq for Secure {
+    fn eq(&self, other: &Secure) -> bool {
+        self.name == other.name && Arc::ptr_eq(&self.config, &other.config)
+    }
+}
+
+/// Sets of settings whose configurations a thread keeps, with the sessions that they hold.
+const CONFIGS_MAX: usize = 64;
+
+thread_local! {
+    static CONFIGS: RefCell<Vec<(Settings, Arc<ClientConfig>)>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Secure {
+    /// The terms of a request that is passed on by https; `None` for http.
+    pub fn of(request: &Request) -> Result<Option<Secure>, Failure> {
+        let Some(proxied) = request.proxied.as_ref().filter(|proxied| proxied.https) else {
+            return Ok(None);
+        };
+        let settings = &request.location().settings.proxy_tls;
+        let name = match &settings.name {
+            Some(template) => template.evaluate(request),
+            None => proxied.host.clone(),
+        };
+        let config = config(settings).map_err(failed)?;
+        let name = Bytes::copy_from_slice(without_port(&name));
+        Ok(Some(Secure { name, config }))
+    }
+
+    /// Shakes hands on a connection that stands.
+    pub async fn shake_hands(
+        self,
+        stream: &Stream,
+        request: &Request,
+        relay: &Relay,
+        timer: &mut Timer,
+    ) -> Result<(), Failure> {
+        let verifies = request.location().settings.proxy_tls.verify;
+        let text = std::str::from_utf8(&self.name).unwrap_or_default();
+        let name = match ServerName::try_from(text) {
+            Ok(name) => name.to_owned(),
+            // Not a name that could be asked for or checked.
+            Err(_) if !verifies => ServerName::from(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+            Err(error) => return Err(failed(Error::General(error.to_string()))),
+        };
+        let client = ClientConnection::new(self.config, name).map_err(failed)?;
+        stream.secure(Session::new(client.into(), Records::Fixed(usize::MAX)));
+        timer.set(relay.connect_timeout_ms);
+        let shaken = std::future::poll_fn(|context| {
+            if let Poll::Ready(done) = stream.poll_handshake(context) {
+                return Poll::Ready(done.map_err(|error| match error.kind() {
+                    std::io::ErrorKind::UnexpectedEof => {
+                        Failure::Handshake("peer closed connection in SSL handshake".to_owned())
+                    }
+                    _ => Failure::Handshake(format!("SSL_do_handshake() failed (SSL: {error})")),
+                }));
+            }
+            if relay.heeds_client(request) && request.poll_client_ended(context).is_ready() {
+                return Poll::Ready(Err(Failure::ClientGone(Stage::Handshake)));
+            }
+            timer
+                .poll_expired(context)
+                .map(|()| Err(Failure::TimedOut(Stage::Handshake)))
+        })
+        .await;
+        timer.clear();
+        shaken
+    }
+}
+
+fn failed(error: Error) -> Failure {
+    Failure::Handshake(format!("SSL_do_handshake() failed (SSL: {error})"))
+}
+
+/// A host without the port behind it.
+fn without_port(host: &[u8]) -> &[u8] {
+    if let Some(rest) = host.strip_prefix(b"[") {
+        let end = memchr::memchr(b']', rest).unwrap_or(rest.len());
+        return &rest[..end];
+    }
+    match memchr::memchr(b':', host) {
+        Some(colon) => &host[..colon],
+        None => host,
+    }
+}
+
+/// The configuration for settings: the same one for the same settings, because it holds the sessions.
+fn config(settings: &Settings) -> Result<Arc<ClientConfig>, Error> {
+    CONFIGS.with(|configs| {
+        let mut configs = configs.borrow_mut();
+        if let Some((_, config)) = configs.iter().find(|(known, _)| known.is_like(settings)) {
+            return Ok(Arc::clone(config));
+        }
+        let config = Arc::new(new_config(settings)?);
+        if configs.len() == CONFIGS_MAX {
+            configs.remove(0);
+        }
+        configs.push((settings.clone(), Arc::clone(&config)));
+        Ok(config)
+    })
+}
+
+fn new_config(settings: &Settings) -> Result<ClientConfig, Error> {
+    let crypto = Arc::new(provider::default_provider());
+    let versions = settings.protocols.versions();
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&crypto))
+        .with_protocol_versions(&versions)?;
+    let verifier: Arc<dyn ServerCertVerifier> = match &settings.trusted {
+        Some(roots) if settings.verify => {
+            WebPkiServerVerifier::builder_with_provider(Arc::clone(roots), crypto)
+                .build()
+                .map_err(|error| Error::General(error.to_string()))?
+        }
+        _ if settings.verify => return Err(Error::General("no trusted certificate".to_owned())),
+        _ => Arc::new(Unverified(crypto)),
+    };
+    let mut config = builder
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    config.enable_sni = settings.server_name;
+    if !settings.session_reuse {
+        config.resumption = Resumption::disabled();
+    }
+    Ok(config)
+}
+
+/// `proxy_ssl_verify off`, nginx's default: any certificate will do, if the upstream has its key.
+#[derive(Debug)]
+struct Unverified(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_no_part_of_names() {
+        for (host, name) in [
+            ("a.example", "a.example"),
+            ("a.example:8443", "a.example"),
+            ("[::1]:8443", "::1"),
+            ("127.0.0.1:1", "127.0.0.1"),
+            ("", ""),
+        ] {
+            assert_eq!(without_port(host.as_bytes()), name.as_bytes(), "{host}");
+        }
+    }
+
+    #[test]
+    fn verifying_takes_issuers() {
+        let settings = Settings {
+            verify: true,
+            ..Settings::default()
+        };
+        assert!(settings.check().is_err() && new_config(&settings).is_err());
+        assert!(Settings::default().check().is_ok());
+    }
+}
