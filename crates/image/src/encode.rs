@@ -71,10 +71,35 @@ pub fn planes_of(raster: &Raster, job: &Job) -> Planes {
     planes::from_raster(&flat, full)
 }
 
-/// A JPEG of planes.
+/// The lowest quality of a JPEG that has to fit into a number of bytes.
+const QUALITY_MIN: u8 = 10;
+
+/// A JPEG of planes, of the best quality up to the one asked for at which it fits; nothing goes below `QUALITY_MIN`.
 pub fn jpeg(planes: &Planes, job: &Job) -> Vec<u8> {
+    let bytes = jpeg_of(planes, job, job.quality);
+    let Some(most) = job.output.max_bytes else {
+        return bytes;
+    };
+    if bytes.len() as u64 <= most || job.quality <= QUALITY_MIN {
+        return bytes;
+    }
+    let (mut low, mut high) = (QUALITY_MIN, job.quality);
+    let mut best = jpeg_of(planes, job, low);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        let tried = jpeg_of(planes, job, middle);
+        if tried.len() as u64 <= most {
+            (low, best) = (middle, tried);
+        } else {
+            high = middle;
+        }
+    }
+    best
+}
+
+fn jpeg_of(planes: &Planes, job: &Job, quality: u8) -> Vec<u8> {
     let options = encoder::Options {
-        quality: job.quality,
+        quality,
         progressive: job.output.progressive,
         segments: &segments(job.profiles),
     };

@@ -220,7 +220,7 @@ pub struct Output {
     pub sampling: Sampling,
     /// WebP without loss; there is no other way to write it yet.
     pub lossless: bool,
-    /// Quality goes down until the file has at most this many bytes; not looked at yet.
+    /// A JPEG's quality goes down until the file has at most this many bytes; other formats have no quality to give.
     pub max_bytes: Option<u64>,
     /// EXIF, ICC and XMP.
     pub metadata: Metadata,

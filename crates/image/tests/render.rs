@@ -97,3 +97,24 @@ fn limits_are_told_by_name() {
         "deadline"
     );
 }
+
+#[test]
+fn a_jpeg_is_made_to_fit() {
+    let picture = source(Format::Png, 200, 150);
+    let bytes = |max_bytes| {
+        let mut plan = plan(Format::Jpeg, vec![]);
+        plan.output.max_bytes = max_bytes;
+        let made = render(&picture, &plan, &Limits::default()).expect("a picture");
+        assert_eq!((made.width, made.height), (200, 150));
+        made.bytes.len() as u64
+    };
+    let free = bytes(None);
+    assert_eq!(bytes(Some(free)), free);
+    let most = free * 3 / 4;
+    let fitting = bytes(Some(most));
+    assert!(fitting <= most && fitting * 2 > most, "{free} {fitting}");
+    // What cannot fit is as small as it gets.
+    let least = bytes(Some(1));
+    assert!(least < fitting, "{least} {fitting}");
+    assert_eq!(bytes(Some(10)), least);
+}
