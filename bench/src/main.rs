@@ -22,6 +22,8 @@ mod server;
 mod side_by_side;
 mod small_light;
 mod targets;
+mod tls;
+mod tls_client;
 mod usage;
 mod users;
 mod verdict;
@@ -36,12 +38,13 @@ usage: gannet-bench static  [OPTIONS]        files
        gannet-bench gzip    [OPTIONS]        files compressed on the fly, level by level (GANNET_BENCH_FILES=DIRECTORY)
        gannet-bench small_light [OPTIONS]    pictures resized, as a published plan asks for them (GANNET_BENCH_PICTURE=FILE)
        gannet-bench compressed [OPTIONS]     pages that come again, copies made ahead, p99 beside a compressed download
+       gannet-bench tls     [OPTIONS]        HTTPS and HTTP/2: requests, handshakes, idle connections
        gannet-bench gallery [OPTIONS]        100 users of a PHP application, by the pool's `pm`
        gannet-bench profile CASE [OPTIONS]   hot symbols (perf) and system calls per request (strace), of a case of static
        gannet-bench floor PORT FILE [close]  the bare loop, for use by hand
 
   --only CASES          static: 0b,1k,10k,100k,1m,10m,close,log,log-buffered,idle; proxy: 1k,100k;
-                        fastcgi: script; gzip: 1,2 ... 9; compressed: repeated,ahead,p99; gallery: static,dynamic,ondemand,auto,sweep
+                        fastcgi: script; tls: 0b ... 1m,full-rsa-1.2 ... resumed-1.3,h2-1k,h2-100k,idle; gzip: 1,2 ... 9; compressed: repeated,ahead,p99; gallery: static,dynamic,ondemand,auto,sweep
   --servers NAMES       static: nginx,gannet,floor and those given by --server; proxy, gallery: nginx,gannet;
                         gzip: nginx,each,again (Gannet without and with its memory of bodies);
                         fastcgi: nginx,nginx-kept,gannet,gannet-fpm
@@ -63,6 +66,7 @@ fn main() -> Result<()> {
         Some("gzip") => gzip::run(&options::parse(&gzip::BENCH, arguments)?),
         Some("small_light") => small_light::run(&options::parse(&small_light::BENCH, arguments)?),
         Some("compressed") => compressed::run(&options::parse(&compressed::BENCH, arguments)?),
+        Some("tls") => tls::run(&options::parse(&tls::BENCH, arguments)?),
         Some("gallery") => gallery::run(&options::parse(&gallery::BENCH, arguments)?),
         Some("profile") => {
             let Some(case) = arguments.next() else {

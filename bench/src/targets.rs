@@ -48,6 +48,23 @@ pub const RELAYED: &[(&str, &str, f64)] = &[
     ("1k", SERVER_CPU, 0.80),
     ("100k", SERVER_CPU, 0.80),
 ];
+/// HTTPS and HTTP/2: CPU per request or connection, memory per idle connection, as multiples of nginx's.
+pub const TLS: &[(&str, f64)] = &[
+    ("0b", 0.65),
+    ("1k", 0.65),
+    ("10k", 0.85),
+    ("100k", 0.40),
+    ("1m", 0.45),
+    ("full-rsa-1.2", 0.60),
+    ("full-rsa-1.3", 0.60),
+    ("full-ecdsa-1.2", 0.60),
+    ("full-ecdsa-1.3", 0.60),
+    ("resumed-1.2", 0.60),
+    ("resumed-1.3", 0.60),
+    ("h2-1k", 0.80),
+    ("h2-100k", 0.80),
+    ("idle", 1.0),
+];
 /// 95th percentile of the gallery's users in the same `pm`, as a multiple of nginx's with php-fpm.
 pub const GALLERY_P95: f64 = 1.0;
 /// Requests/s of `pm auto`, as a share of the best number of children a sweep finds.

@@ -47,13 +47,35 @@ pub fn run(
     response_size: usize,
     dir: &Path,
 ) -> Result<Load> {
+    let words = arguments(requests, address, duration);
+    run_with(words, requests, response_size, dir)
+}
+
+/// The same over TLS.
+pub fn run_secure(
+    requests: &Requests,
+    address: SocketAddr,
+    duration: Duration,
+    response_size: usize,
+    dir: &Path,
+) -> Result<Load> {
+    let mut words = arguments(requests, address, duration);
+    if let Some(url) = words.last_mut() {
+        *url = url.replacen("http:", "https:", 1);
+    }
+    run_with(words, requests, response_size, dir)
+}
+
+fn run_with(
+    words: Vec<String>,
+    requests: &Requests,
+    response_size: usize,
+    dir: &Path,
+) -> Result<Load> {
     let script = dir.join("summary.lua");
     fs::write(&script, SUMMARY_SCRIPT)?;
     let mut command = Command::new("wrk");
-    command
-        .args(arguments(requests, address, duration))
-        .arg("-s")
-        .arg(&script);
+    command.args(words).arg("-s").arg(&script);
     let output = command
         .output()
         .context("wrk is needed: apt-get install wrk")?;
