@@ -128,13 +128,13 @@ fn pools(options: &Options) -> Vec<(&'static str, Pool)> {
 }
 
 /// A copy of the example with its pictures.
-struct Site {
+pub struct Site {
     dir: PathBuf,
-    configuration: String,
+    pub configuration: String,
 }
 
 impl Site {
-    fn create(dir: &Path) -> Result<Site> {
+    pub fn create(dir: &Path) -> Result<Site> {
         let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/gallery");
         copy(&example, dir)?;
         let made = Command::new("php")
@@ -161,7 +161,7 @@ impl Site {
         })
     }
 
-    fn measure(&self, row: &Row, options: &Options) -> Result<Sample> {
+    pub fn measure(&self, row: &Row, options: &Options) -> Result<Sample> {
         let contender = options.contender(&row.server)?;
         let fpm = if row.server == SUBJECT {
             None

@@ -2,6 +2,8 @@
 //! `fastcgi`, `proxy`. `gallery` sends users to a PHP application, `profile` says where the time goes, `floor` is the bare
 //! loop itself.
 
+mod cache;
+mod cache_zone;
 mod cases;
 mod check;
 mod coded;
@@ -35,6 +37,7 @@ const USAGE: &str = "\
 usage: gannet-bench static  [OPTIONS]        files
        gannet-bench fastcgi [OPTIONS]        a trivial PHP script
        gannet-bench proxy   [OPTIONS]        a server behind, on kept connections
+       gannet-bench cache   [OPTIONS]        what a cache keeps: hits, the gallery, a million entries (GANNET_BENCH_ENTRIES=N)
        gannet-bench gzip    [OPTIONS]        files compressed on the fly, level by level (GANNET_BENCH_FILES=DIRECTORY)
        gannet-bench small_light [OPTIONS]    pictures resized, as a published plan asks for them (GANNET_BENCH_PICTURE=FILE)
        gannet-bench compressed [OPTIONS]     pages that come again, copies made ahead, p99 beside a compressed download
@@ -44,6 +47,7 @@ usage: gannet-bench static  [OPTIONS]        files
        gannet-bench floor PORT FILE [close]  the bare loop, for use by hand
 
   --only CASES          static: 0b,1k,10k,100k,1m,10m,close,log,log-buffered,idle; proxy: 1k,100k;
+                        cache: proxy-1k,proxy-10k,proxy-100k, fastcgi-1k ... 100k, gallery,million,limit;
                         fastcgi: script; tls: 0b ... 1m,full-rsa-1.2 ... resumed-1.3,h2-1k,h2-100k,idle; gzip: 1,2 ... 9; compressed: repeated,ahead,p99; gallery: static,dynamic,ondemand,auto,sweep
   --servers NAMES       static: nginx,gannet,floor and those given by --server; proxy, gallery: nginx,gannet;
                         gzip: nginx,each,again (Gannet without and with its memory of bodies);
@@ -63,6 +67,7 @@ fn main() -> Result<()> {
         Some("static") => side_by_side::run(&options::parse(&side_by_side::BENCH, arguments)?),
         Some("fastcgi") => relayed::run_fastcgi(&options::parse(&relayed::FASTCGI, arguments)?),
         Some("proxy") => relayed::run_proxy(&options::parse(&relayed::PROXY, arguments)?),
+        Some("cache") => cache::run(&options::parse(&cache::BENCH, arguments)?),
         Some("gzip") => gzip::run(&options::parse(&gzip::BENCH, arguments)?),
         Some("small_light") => small_light::run(&options::parse(&small_light::BENCH, arguments)?),
         Some("compressed") => compressed::run(&options::parse(&compressed::BENCH, arguments)?),

@@ -44,7 +44,7 @@ const SCRIPT_BODY: &[u8] = b"Hello from PHP\n";
 const PROXY_CONNECTIONS: usize = 64;
 
 /// One measurement, in microseconds of CPU per request.
-struct Sample {
+pub struct Sample {
     server_us: f64,
     php_us: f64,
     requests_per_second: f64,
@@ -52,7 +52,7 @@ struct Sample {
     others_share: f64,
 }
 
-struct Row {
+pub struct Row {
     case: &'static str,
     server: String,
     samples: Vec<Sample>,
@@ -75,9 +75,9 @@ impl Sample {
 }
 
 /// What is asked for, and what has to come back.
-struct Load<'a> {
-    requests: Requests,
-    body: &'a [u8],
+pub struct Load<'a> {
+    pub requests: Requests,
+    pub body: &'a [u8],
 }
 
 pub fn run_fastcgi(options: &Options) -> Result<()> {
@@ -160,7 +160,7 @@ pub fn run_proxy(options: &Options) -> Result<()> {
     print(&rows)
 }
 
-fn circumstances(options: &Options) -> Result<()> {
+pub fn circumstances(options: &Options) -> Result<()> {
     let programs = ["nginx", SUBJECT].map(|name| options.contender(name));
     let programs: Vec<&Contender> = programs.into_iter().collect::<Result<_>>()?;
     report::print_machine(options, &programs);
@@ -170,7 +170,7 @@ fn circumstances(options: &Options) -> Result<()> {
 }
 
 /// Each server in turn, every other round backwards.
-fn alternate(
+pub fn alternate(
     case: &'static str,
     options: &Options,
     measure: impl Fn(&str) -> Result<Sample>,
@@ -233,7 +233,7 @@ fn measure_proxy(
     measure(&mut running, None, load, options, dir)
 }
 
-fn measure(
+pub fn measure(
     running: &mut Running,
     fpm: Option<u32>,
     load: &Load,
@@ -294,7 +294,7 @@ fn warm_up(running: &Running, load: &Load) -> Result<usize> {
 }
 
 /// What both configurations begin with, up to the server's directives.
-fn head(dir: &Path, port: u16, http: &str) -> String {
+pub fn head(dir: &Path, port: u16, http: &str) -> String {
     let dir = dir.display();
     format!(
         "daemon off;
@@ -384,7 +384,7 @@ fn proxy_configuration(dir: &Path, port: u16, origin_port: u16) -> String {
 "
 }
 
-fn print(rows: &[Row]) -> Result<()> {
+pub fn print(rows: &[Row]) -> Result<()> {
     let mut table = Table::new(&[
         "case",
         "server",

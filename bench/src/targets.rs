@@ -41,12 +41,20 @@ pub fn at_most(case: &str, against: Against) -> Option<f64> {
 pub const SERVER_CPU: &str = "server's CPU per request";
 pub const TOTAL_CPU: &str = "CPU per request, PHP's included,";
 
+/// What a response from the cache may cost of nginx's.
+const OF_HITS: f64 = 0.75;
 /// The same for answers from behind the server: case, what is compared, and the largest ratio to nginx.
 pub const RELAYED: &[(&str, &str, f64)] = &[
     ("script", TOTAL_CPU, 0.75),
     ("script", SERVER_CPU, 0.55),
     ("1k", SERVER_CPU, 0.80),
     ("100k", SERVER_CPU, 0.80),
+    ("proxy-1k", SERVER_CPU, OF_HITS),
+    ("proxy-10k", SERVER_CPU, OF_HITS),
+    ("proxy-100k", SERVER_CPU, OF_HITS),
+    ("fastcgi-1k", SERVER_CPU, OF_HITS),
+    ("fastcgi-10k", SERVER_CPU, OF_HITS),
+    ("fastcgi-100k", SERVER_CPU, OF_HITS),
 ];
 /// HTTPS and HTTP/2: CPU per request or connection, memory per idle connection, as multiples of nginx's.
 pub const TLS: &[(&str, f64)] = &[
