@@ -13,6 +13,7 @@ mod gallery;
 mod gallery_report;
 mod gzip;
 mod idle;
+mod images;
 mod json;
 mod machine;
 mod options;
@@ -40,6 +41,7 @@ usage: gannet-bench static  [OPTIONS]        files
        gannet-bench cache   [OPTIONS]        what a cache keeps: hits, the gallery, a million entries (GANNET_BENCH_ENTRIES=N)
        gannet-bench gzip    [OPTIONS]        files compressed on the fly, level by level (GANNET_BENCH_FILES=DIRECTORY)
        gannet-bench small_light [OPTIONS]    pictures resized, as a published plan asks for them (GANNET_BENCH_PICTURE=FILE)
+       gannet-bench images  [OPTIONS]        pictures one by one beside other libraries (GANNET_BENCH_PICTURES=DIRECTORY)
        gannet-bench compressed [OPTIONS]     pages that come again, copies made ahead, p99 beside a compressed download
        gannet-bench tls     [OPTIONS]        HTTPS and HTTP/2: requests, handshakes, idle connections
        gannet-bench gallery [OPTIONS]        100 users of a PHP application, by the pool's `pm`
@@ -48,9 +50,10 @@ usage: gannet-bench static  [OPTIONS]        files
 
   --only CASES          static: 0b,1k,10k,100k,1m,10m,close,log,log-buffered,idle; proxy: 1k,100k;
                         cache: proxy-1k,proxy-10k,proxy-100k, fastcgi-1k ... 100k, gallery,million,limit;
-                        fastcgi: script; tls: 0b ... 1m,full-rsa-1.2 ... resumed-1.3,h2-1k,h2-100k,idle; gzip: 1,2 ... 9; compressed: repeated,ahead,p99; gallery: static,dynamic,ondemand,auto,sweep
+                        fastcgi: script; tls: 0b ... 1m,full-rsa-1.2 ... resumed-1.3,h2-1k,h2-100k,idle; gzip: 1,2 ... 9; compressed: repeated,ahead,p99; images: 250,1000,served; gallery: static,dynamic,ondemand,auto,sweep
   --servers NAMES       static: nginx,gannet,floor and those given by --server; proxy, gallery: nginx,gannet;
                         gzip: nginx,each,again (Gannet without and with its memory of bodies);
+                        images: gannet,vips,magick-hint,magick,gd,imlib2;
                         fastcgi: nginx,nginx-kept,gannet,gannet-fpm
   --server NAME=COMMAND another server, or another command for a known one; {conf} and {dir} are filled in
   --quick               a short run, to see that it works
@@ -70,6 +73,9 @@ fn main() -> Result<()> {
         Some("cache") => cache::run(&options::parse(&cache::BENCH, arguments)?),
         Some("gzip") => gzip::run(&options::parse(&gzip::BENCH, arguments)?),
         Some("small_light") => small_light::run(&options::parse(&small_light::BENCH, arguments)?),
+        Some("images") => images::run(&options::parse(&images::BENCH, arguments)?),
+        // What `images` starts for each picture.
+        Some("picture") => images::picture(arguments),
         Some("compressed") => compressed::run(&options::parse(&compressed::BENCH, arguments)?),
         Some("tls") => tls::run(&options::parse(&tls::BENCH, arguments)?),
         Some("gallery") => gallery::run(&options::parse(&gallery::BENCH, arguments)?),

@@ -17,7 +17,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("image", &["sys"]),
     ("testkit", &[]),
     ("house", &[]),
-    ("bench", &["sys", "wire", "load"]),
+    ("bench", &["sys", "wire", "load", "image"]),
 ];
 
 /// The server's modules from the top down: a module may import from any row below its own.
