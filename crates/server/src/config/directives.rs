@@ -75,6 +75,7 @@ pub const TABLES: &[&[Row<Set>]] = &[
     filter::gunzip::DIRECTIVES,
     filter::compress::DIRECTIVES,
     filter::range::DIRECTIVES,
+    filter::slice::DIRECTIVES,
     filter::headers::DIRECTIVES,
     filter::addition::DIRECTIVES,
     filter::sub::DIRECTIVES,

@@ -28,10 +28,7 @@ const fn neutral(
 const OFF: &[&str] = &["off"];
 const NOT_DONE: &str = "it asks for what is so anyway.";
 
-pub const NEUTRAL: &[Neutral] = &[
-    neutral("http3", OFF, NOT_DONE),
-    neutral("slice", &["0"], NOT_DONE),
-];
+pub const NEUTRAL: &[Neutral] = &[neutral("http3", OFF, NOT_DONE)];
 
 #[must_use]
 pub fn find(name: &[u8]) -> Option<&'static Neutral> {

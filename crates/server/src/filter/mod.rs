@@ -10,6 +10,7 @@ pub mod headers;
 pub mod not_modified;
 pub mod range;
 pub mod rewritten;
+pub mod slice;
 pub mod ssi;
 pub mod sub;
 pub mod userid;

@@ -87,9 +87,9 @@ fn cut(body: Body, range: &Range<u64>) -> Body {
     }
     match body {
         Body::Parts(parts) => Body::Parts(cut_parts(&parts, range)),
-        Body::Stream(stream) => Body::Stream(Box::new(Piece {
+        Body::Stream(mut stream) => Body::Stream(Box::new(Piece {
+            skip: stream.leave_out(range.start),
             stream,
-            skip: range.start,
             left: length,
         })),
         body => body,

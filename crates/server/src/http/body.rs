@@ -86,6 +86,12 @@ pub trait BodyStream {
     /// Called while the client takes nothing: the source may collect what comes meanwhile.
     fn poll_fill(&mut self, _: &mut Context<'_>) {}
 
+    /// Leaves out so many bytes at the beginning, as far as the source can do without them; how many are left for the
+    /// reader to leave out.
+    fn leave_out(&mut self, bytes: u64) -> u64 {
+        bytes
+    }
+
     /// Trailer fields, once `poll_chunk` has said that the body is whole.
     fn trailers(&mut self) -> Vec<(Bytes, Bytes)> {
         Vec::new()

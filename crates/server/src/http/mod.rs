@@ -17,6 +17,7 @@ pub mod places;
 pub mod request;
 pub mod response;
 pub mod sent;
+pub mod sliced;
 pub mod status;
 pub mod temp_file;
 pub mod thread;

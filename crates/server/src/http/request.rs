@@ -265,6 +265,8 @@ pub struct Request {
     pub time_format: RefCell<Option<Bytes>>,
     /// What other servers made of it, if any was asked.
     pub upstream: Option<Box<Trace>>,
+    /// Which piece of its response is asked for, where it comes in pieces.
+    pub sliced: Cell<super::sliced::Sliced>,
     /// What the cache did with it, if it was asked.
     pub cached: Option<Box<Cached>>,
 }
@@ -332,6 +334,7 @@ impl Request {
             includes: OnceCell::new(),
             time_format: RefCell::default(),
             upstream: None,
+            sliced: Cell::default(),
             cached: None,
         }
     }

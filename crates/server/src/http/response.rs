@@ -97,12 +97,15 @@ impl Response {
 
     /// Takes Last-Modified away, its own or an upstream's.
     pub fn forget_last_modified(&mut self) {
-        const NAME: &[u8] = b"Last-Modified";
-        let is_it = |header: &Header| header.name.eq_ignore_ascii_case(NAME);
         self.last_modified = None;
-        // The tag keeps its place among the others.
+        self.take_out("Last-Modified");
+    }
+
+    /// Takes a field away that stands once in `headers`, so that the ETag keeps its place among the others.
+    pub fn take_out(&mut self, name: &str) {
+        let is_it = |header: &Header| header.name.eq_ignore_ascii_case(name.as_bytes());
         if let Some(place) = self.headers.iter().position(is_it) {
-            self.headers.remove(NAME);
+            self.headers.remove(name);
             self.etag_place -= usize::from(place < self.etag_place);
         }
     }

@@ -6,6 +6,7 @@ use crate::access::satisfy::{Answer, Verdict};
 use crate::access::{allow_deny, auth_basic, auth_request, limit_except, real_ip};
 use crate::config::model::LocationId;
 use crate::content::{self, try_files};
+use crate::filter::slice;
 use crate::http::interrupt::Target;
 use crate::http::{Interrupt, Phase, Request, Response};
 use crate::image;
@@ -13,6 +14,12 @@ use crate::limit;
 use crate::log::error::{Level, write_request};
 use crate::rewrite::{self, Flow};
 use crate::routing::locations;
+
+/// How responses in pieces have the next one asked for.
+const PIECES: slice::Asking = slice::Asking {
+    twin: subrequest::twin,
+    ask: subrequest::ask_piece,
+};
 
 /// nginx's limit on rewrites and internal redirects of one request.
 pub const MAX_URI_CHANGES: u32 = 10;
@@ -49,6 +56,10 @@ async fn follow(request: &mut Request, mut outcome: Phase<Response>) -> Option<R
                 }
             },
         };
+        if let Err(interrupt) = slice::apply(request, &mut response, PIECES) {
+            outcome = Err(interrupt);
+            continue;
+        }
         let filtered = match image::apply(request, &mut response, &mut image_is_settled).await {
             Ok(()) => filters::apply(request, &mut response),
             refused => refused,
@@ -70,6 +81,17 @@ pub async fn respond_named(request: &mut Request, name: bytes::Bytes) -> Option<
         Err(Interrupt::Redirect(Target::Named(name))),
     ))
     .await
+}
+
+/// Lets the location that a request stands in answer it once more, past the phases before the content. What ends that
+/// early is a status.
+pub async fn respond_again(request: &mut Request) -> Option<Response> {
+    match content::respond(request).await {
+        Ok(response) => Some(response),
+        Err(Interrupt::Respond(response)) => Some(*response),
+        Err(Interrupt::Status(status)) => Some(Response::status(status)),
+        Err(Interrupt::Redirect(_) | Interrupt::Hangup) => None,
+    }
 }
 
 /// Answers a request that was refused before the phases (a head that does not parse); `error_page` applies.
@@ -215,6 +237,7 @@ fn redirect(request: &mut Request, target: Target) -> Phase<Start> {
     request.uri_follows_alias = false;
     request.rewritten_in_place = false;
     request.proxied = None;
+    request.sliced.take();
     match target {
         Target::Uri { path, args } => {
             let uri = String::from_utf8_lossy(&path);

@@ -4,7 +4,8 @@
 use super::phases;
 use crate::filter::ssi::Asked;
 use crate::http::body::{BodyError, BodyStream, Chunk};
-use crate::http::request::Buffers;
+use crate::http::request::{Buffers, Captures};
+use crate::http::sliced::Sliced;
 use crate::http::{Request, Response, body_reader};
 use crate::log;
 use bytes::Bytes;
@@ -38,7 +39,13 @@ pub fn new(parent: &Request, path: &[u8], args: &[u8]) -> Option<Box<Request>> {
 /// The same request for the variables and the requests inside it, while its body goes on without it.
 #[must_use]
 pub fn twin(request: &Request) -> Box<Request> {
-    copy(request, &request.uri, &request.args)
+    let twin = copy(request, &request.uri, &request.args);
+    let captures = request.captures.borrow();
+    *twin.captures.borrow_mut() = Captures {
+        subject: captures.subject.clone(),
+        positions: captures.positions.clone(),
+    };
+    twin
 }
 
 fn copy(parent: &Request, path: &[u8], args: &[u8]) -> Box<Request> {
@@ -82,6 +89,31 @@ pub fn ask(parent: &Request, path: &[u8], args: &[u8]) -> Option<Asked> {
     let mut request = new(parent, path, args)?;
     Some(Box::pin(async move {
         let response = answer(&mut request).await;
+        (request, response)
+    }))
+}
+
+/// Has a request like `parent` answered that asks for the piece from `start` on: its location's content answers at once.
+/// A piece is logged under the status of the whole.
+#[must_use]
+pub fn ask_piece(parent: &Request, start: u64, logged: u16) -> Option<Asked> {
+    let mut request = twin(parent);
+    request.depth += 1;
+    if request.depth > DEPTH_MAX {
+        return None;
+    }
+    request.sliced.set(Sliced::From(start));
+    Some(Box::pin(async move {
+        let response = Box::pin(phases::respond_again(&mut request)).await;
+        if let Some(response) = &response {
+            request.sent.status.set(match response.status {
+                206 => logged,
+                other => other,
+            });
+        }
+        if request.location().settings.access_log.subrequests {
+            log::access::write(&request);
+        }
         (request, response)
     }))
 }

@@ -3,8 +3,10 @@
 use super::{Fixed, append, append_number};
 use crate::http::Request;
 use crate::http::request::Proxied;
+use crate::http::sliced;
 
 pub const FIXED: &[Fixed] = &[
+    ("slice_range", sliced::append_range),
     ("proxy_host", |request, out| {
         append_filled(request, out, |proxied| &proxied.host)
     }),
