@@ -146,7 +146,7 @@ fn number(rest: &mut &[u8]) -> Option<u64> {
     *rest = behind;
     let number = conf::values::parse_number(digits)?;
     skip_blanks(rest);
-    u64::try_from(number).ok()
+    Some(number)
 }
 
 /// A body in pieces.

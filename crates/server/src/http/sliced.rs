@@ -69,9 +69,7 @@ fn start_of(value: &[u8]) -> u64 {
         .take_while(|byte| byte.is_ascii_digit())
         .count();
     let number = conf::values::parse_number(digits.get(..length).unwrap_or_default());
-    number
-        .and_then(|number| u64::try_from(number).ok())
-        .unwrap_or(0)
+    number.unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -16,7 +16,9 @@ const ASKING: ssi::Asking = ssi::Asking {
 /// response's place and passes the filters once more, as its own page.
 pub fn apply(request: &Request, response: &mut Response) -> Phase {
     if request.depth == 0 {
-        not_modified::apply(request, response)?;
+        // As in nginx the page of a 412 has none of the fields that phases had for the response.
+        not_modified::apply(request, response)
+            .inspect_err(|_| request.fields.borrow_mut().clear())?;
     }
     request.sent.status.set(response.status);
     if request.generation.config.http.variables.uses_sent {

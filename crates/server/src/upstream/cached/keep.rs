@@ -137,6 +137,13 @@ impl Keep {
                     Body::Memory(bytes) => bytes.clone(),
                     _ => Bytes::new(),
                 };
+                // A HEAD that was asked as such has no body, although its length is told.
+                let is_whole =
+                    (response.content_length).is_none_or(|length| length == bytes.len() as u64);
+                if !is_whole {
+                    response.body = if to_head { Body::Empty } else { body };
+                    return;
+                }
                 if let Some(entry) = Entry::new(self.text, self.facts, Some(bytes)) {
                     zone.keep(Arc::new(entry));
                 }
