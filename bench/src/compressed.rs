@@ -114,6 +114,10 @@ impl Comparison<'_> {
                     Running::start_with(contender, |port| text(name, port), self.dir, core)?;
                 let mut client = Client::connect(running.address)?;
                 ready(name, &mut client)?;
+                // A worker that answers is there to be counted.
+                for file in self.names {
+                    client.fetch(file, coding)?;
+                }
                 running.note_processes()?;
                 let (mut sum, mut all) = (0.0, 0);
                 let share = self.options.duration() / u32::try_from(self.names.len())?;
@@ -211,7 +215,7 @@ impl Comparison<'_> {
                 };
                 rows.extend(bench.compare(
                     asked(&server),
-                    |name, client| self.await_copies(name, coding, client),
+                    |name, client| self.await_copies(name, client),
                     text,
                 )?);
             }
@@ -227,12 +231,14 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    fn await_copies(&self, server: &str, coding: &str, client: &mut Client) -> Result<()> {
+    /// Until there are copies of all files in all codings, so that nothing is made while it is measured.
+    fn await_copies(&self, server: &str, client: &mut Client) -> Result<()> {
         if server == "nginx" {
             return Ok(());
         }
         let deadline = Instant::now() + COPIES_MAX;
-        for name in self.names {
+        let each = |coding| self.names.iter().map(move |name| (name, coding));
+        for (name, coding) in ["gzip", "br", "zstd"].into_iter().flat_map(each) {
             loop {
                 // Until there is a copy, it may come in no coding at all.
                 let came = client.fetch(name, coding);

@@ -159,7 +159,7 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         HSL,
         Arity::Exactly(1),
         cache,
-        "How much of each thread's memory compressed bodies take that are kept for when the same body comes again; `off`: none.",
+        "How much memory the compressed bodies take that are kept for when the same body comes again, to whichever thread (default: 8m); `off`: none.",
     ),
     row(
         "gzip_padding",

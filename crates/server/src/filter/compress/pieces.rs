@@ -1,4 +1,4 @@
-//! The part of a compressed stream that works: input in, steps of bounded cost, output collected until it is worth sending.
+//! The part of a compressed stream that works: input in, steps of bounded time, output collected until it is worth sending.
 //! What is quick happens here; what is not, on the blocking pool.
 
 use super::{INLINE_NS, Plan};
@@ -15,11 +15,13 @@ use tokio::task::JoinHandle;
 
 /// Output that is worth sending by itself.
 const OUTPUT: usize = 16 * 1024;
-/// Input of a step on the network thread: of the cheapest levels, and of all others.
+/// Input of a step on the network thread: the most, and the least; between them the time decides that steps take.
 const STEP_MAX: usize = 64 * 1024;
-const STEP_MIN: usize = 16 * 1024;
+const STEP_MIN: usize = 2 * 1024;
 /// Nanoseconds that a step on the network thread should take.
 const STEP_NS: u64 = 500_000;
+/// A step that cannot be shorter and takes longer than this, in nanoseconds, is the last on the network thread.
+const STEP_MAX_NS: u64 = 2 * INLINE_NS;
 /// Input of a step elsewhere.
 const STEP_ELSEWHERE: usize = 128 * 1024;
 
@@ -45,6 +47,8 @@ pub struct Pieces {
     out: Vec<u8>,
     elsewhere: Option<(Step, Then)>,
     step: usize,
+    /// What the encoder takes before it works.
+    block: usize,
     is_quick: bool,
     finished: bool,
     _heavy: Option<Heavy>,
@@ -71,7 +75,7 @@ impl Pieces {
             Coding::Zstd => 128 * 1024,
         };
         let is_quick = plan.dictionary.is_none() && block as u64 / 1024 * cost <= INLINE_NS;
-        let step = usize::try_from(STEP_NS / cost * 1024).unwrap_or(STEP_MAX);
+        let step = usize::try_from(STEP_NS * 1024 / cost).unwrap_or(STEP_MAX);
         let heavy = (plan.coding != Coding::Gzip).then(Heavy::begin);
         let encoder = match &plan.dictionary {
             None => Encoder::new(plan.coding, plan.level, length)?,
@@ -90,6 +94,7 @@ impl Pieces {
                 true => step.clamp(STEP_MIN, STEP_MAX),
                 false => STEP_ELSEWHERE,
             },
+            block,
             is_quick,
             finished: false,
             _heavy: heavy.flatten(),
@@ -155,10 +160,13 @@ impl Pieces {
             return Some(Err(failed(&io::ErrorKind::BrokenPipe.into())));
         };
         if self.is_quick {
-            return Some(match run(encoder, &piece, then, &mut self.out) {
-                Ok(encoder) => self.take(Ok((encoder, Vec::new(), 0)), then),
-                Err(error) => Err(failed(&error)),
-            });
+            let before = sys::machine::thread_cpu_ns();
+            let encoder = match run(encoder, &piece, then, &mut self.out) {
+                Ok(encoder) => encoder,
+                Err(error) => return Some(Err(failed(&error))),
+            };
+            self.pace(piece.len(), sys::machine::thread_cpu_ns() - before);
+            return Some(self.take(Ok((encoder, Vec::new(), 0)), then));
         }
         let step = tokio::task::spawn_blocking(move || {
             let before = sys::machine::thread_cpu_ns();
@@ -168,6 +176,16 @@ impl Pieces {
         });
         self.elsewhere = Some((step, then));
         None
+    }
+
+    /// Has the next step take as long as it should, as far as one of `length` bytes that took `took_ns` tells.
+    fn pace(&mut self, length: usize, took_ns: u64) {
+        if took_ns > STEP_MAX_NS && self.step <= self.block {
+            self.is_quick = false;
+            self.step = STEP_ELSEWHERE;
+        } else if length >= STEP_MIN {
+            self.step = next_step(self.step, length, took_ns);
+        }
     }
 
     /// Takes what a step made.
@@ -186,6 +204,16 @@ impl Pieces {
             false => Stand::Worked,
         }
     }
+}
+
+/// The input of a step that follows one of `length` bytes that took `took_ns`.
+fn next_step(step: usize, length: usize, took_ns: u64) -> usize {
+    let fitting = length as u64 * STEP_NS / took_ns.max(1);
+    // Not more than twice as much at once: some input costs next to nothing, and what follows does not.
+    let most = (step * 2).min(STEP_MAX);
+    usize::try_from(fitting)
+        .unwrap_or(most)
+        .clamp(STEP_MIN, most.max(STEP_MIN))
 }
 
 /// One step; the encoder is gone when the stream is finished.
@@ -210,5 +238,64 @@ fn run(
 fn failed(error: &io::Error) -> BodyError {
     BodyError {
         reason: format!("compression failed: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_take_as_long_as_they_should() {
+        for (step, length, took_ns, next) in [
+            (16 << 10, 16 << 10, STEP_NS, 16 << 10),
+            (16 << 10, 16 << 10, STEP_NS * 2, 8 << 10),
+            (16 << 10, 16 << 10, STEP_NS * 100, STEP_MIN),
+            (16 << 10, 16 << 10, STEP_NS / 4, 32 << 10),
+            (16 << 10, 16 << 10, 0, 32 << 10),
+            (STEP_MAX, STEP_MAX, 1, STEP_MAX),
+            (STEP_MIN, STEP_MIN, u64::MAX, STEP_MIN),
+            // The last of a body is short, and says as much for its length.
+            (16 << 10, 4 << 10, STEP_NS / 4, 16 << 10),
+        ] {
+            assert_eq!(
+                next_step(step, length, took_ns),
+                next,
+                "{step} {length} {took_ns}"
+            );
+        }
+    }
+
+    /// What a machine so slow makes of steps, in bytes.
+    fn settles(coding: Coding, level: u8, ns_per_kilobyte: u64) -> (usize, bool) {
+        let plan = Plan {
+            coding,
+            level,
+            seen_max: 0,
+            padding: 0,
+            dictionary: None,
+            compressed: std::rc::Rc::new(crate::http::sent::Compressed::new("x", level)),
+        };
+        let mut pieces = Pieces::new(&plan, None).expect("an encoder");
+        for _ in 0..10 {
+            if pieces.is_quick {
+                let length = pieces.step;
+                pieces.pace(length, length as u64 * ns_per_kilobyte / 1024);
+            }
+        }
+        (pieces.step, pieces.is_quick)
+    }
+
+    #[test]
+    fn a_slow_machine_takes_shorter_steps_or_other_threads() {
+        assert_eq!(settles(Coding::Gzip, 9, 1_000), (STEP_MAX, true));
+        let (step, is_quick) = settles(Coding::Gzip, 9, 100_000);
+        assert!(is_quick && (4_000..6_000).contains(&step), "{step}");
+        // Two milliseconds for the shortest step.
+        assert_eq!(settles(Coding::Gzip, 9, 1_100_000), (STEP_ELSEWHERE, false));
+        // Blocks cannot be cut, whatever a step is.
+        assert_eq!(settles(Coding::Brotli, 3, 50_000), (STEP_ELSEWHERE, false));
+        assert_eq!(settles(Coding::Brotli, 11, 1), (STEP_ELSEWHERE, false));
+        assert_eq!(settles(Coding::Zstd, 19, 1), (STEP_ELSEWHERE, false));
     }
 }
