@@ -20,6 +20,8 @@ pub enum CommandLine {
     Load(Vec<OsString>),
     Ab(Vec<OsString>),
     Precompress(Vec<OsString>),
+    Study(Vec<OsString>),
+    Tune(Vec<OsString>),
 }
 
 /// nginx's switches.
@@ -48,6 +50,8 @@ pub fn parse(arguments: &[OsString]) -> Result<CommandLine, Vec<u8>> {
         Some((word, rest)) if word == "load" => Ok(CommandLine::Load(rest.to_vec())),
         Some((word, rest)) if word == "ab" => Ok(CommandLine::Ab(rest.to_vec())),
         Some((word, rest)) if word == "precompress" => Ok(CommandLine::Precompress(rest.to_vec())),
+        Some((word, rest)) if word == "study" => Ok(CommandLine::Study(rest.to_vec())),
+        Some((word, rest)) if word == "tune" => Ok(CommandLine::Tune(rest.to_vec())),
         _ => parse_switches(arguments).map(|switches| CommandLine::Nginx(Box::new(switches))),
     }
 }
@@ -175,6 +179,8 @@ fn help() -> String {
        gannet load [options] url...
        gannet ab [options] url
        gannet precompress [options] directory...
+       gannet study [options] name
+       gannet tune [options]
 
 Options:
   -?,-h         : this help
@@ -192,6 +198,8 @@ Options:
   load          : load a server and measure it; see gannet load --help
   ab            : the same with ab's switches and report
   precompress   : make compressed copies of files; see gannet precompress --help
+  study         : repeat a published measurement on this machine; see gannet study --help
+  tune          : measure and recommend directives; see gannet tune --help
 
 "
     )

@@ -4,6 +4,7 @@ mod command_line;
 mod load;
 mod precompress;
 mod serve;
+mod study;
 
 use command_line::{CommandLine, Switches};
 use server::config::{Paths, defaults};
@@ -24,6 +25,8 @@ fn main() -> ExitCode {
         Ok(CommandLine::Load(arguments)) => load::run(&arguments),
         Ok(CommandLine::Ab(arguments)) => load::run_ab(&arguments),
         Ok(CommandLine::Precompress(arguments)) => precompress::run(&arguments),
+        Ok(CommandLine::Study(arguments)) => study::run(&arguments),
+        Ok(CommandLine::Tune(arguments)) => study::run_tune(&arguments),
         Err(complaint) => {
             print(&[b"nginx: ", complaint.as_slice(), b"\n"].concat());
             ExitCode::FAILURE

@@ -7,9 +7,10 @@ use std::path::Path;
 const CRATES: &[(&str, &[&str])] = &[
     (
         "gannet",
-        &["server", "load", "conf", "wire", "sys", "image"],
+        &["server", "study", "load", "conf", "wire", "sys", "image"],
     ),
     ("server", &["conf", "wire", "sys", "image"]),
+    ("study", &["load", "image", "sys"]),
     ("load", &["wire", "sys"]),
     ("conf", &[]),
     ("wire", &[]),

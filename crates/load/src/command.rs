@@ -7,6 +7,7 @@ use crate::target::plain;
 pub use ab::ab;
 use arguments::{Arguments, Format};
 use clap::Parser;
+pub use fetch::fetch;
 use progress::Progress;
 use std::ffi::OsString;
 use std::io::Write;
@@ -19,6 +20,8 @@ use std::time::Duration;
 mod ab;
 /// What may be written.
 mod arguments;
+/// One request whose body is kept.
+mod fetch;
 /// From arguments to a plan.
 mod planning;
 /// The live view.
@@ -53,6 +56,16 @@ pub fn load(arguments: &[OsString]) -> u8 {
             NOT_RUN
         }
     }
+}
+
+/// The plan of a run with these arguments, its servers found, for programs that run it themselves.
+pub fn planned(arguments: &[OsString]) -> Result<Plan, String> {
+    let name = std::iter::once(OsString::from("gannet load"));
+    let arguments = Arguments::try_parse_from(name.chain(arguments.iter().cloned()))
+        .map_err(|error| error.to_string())?;
+    let (mut plan, _) = planning::plan(&arguments)?;
+    reach(&mut plan)?;
+    Ok(plan)
 }
 
 /// What the argument parser has to say: the help, or one line about what is wrong.

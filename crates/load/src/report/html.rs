@@ -54,14 +54,18 @@ pub fn page(report: &Report) -> String {
         "bins": bins(&report.total.total),
         "crowd": if report.is_open_model() { "connections in use" } else { "users" },
     });
-    // Within a script element only `<` could end it.
-    let data = data.to_string().replace('<', "\\u003c");
-    let data = format!("<script id=\"data\" type=\"application/json\">{data}</script>\n");
-    document(&title, &format!("{body}{data}"), PAGE_JS)
+    document(&title, &format!("{body}{}", self::data(&data)), PAGE_JS)
 }
 
-/// A page that needs nothing else. Title and body are HTML.
-fn document(title: &str, body: &str, script: &str) -> String {
+/// What a page's script shows, as an element.
+pub fn data(value: &serde_json::Value) -> String {
+    // Within a script element only `<` could end it.
+    let data = value.to_string().replace('<', "\\u003c");
+    format!("<script id=\"data\" type=\"application/json\">{data}</script>\n")
+}
+
+/// A page that needs nothing else, with the charts' functions before its own script. Title and body are HTML.
+pub fn document(title: &str, body: &str, script: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -143,8 +147,8 @@ fn verdicts(report: &Report) -> String {
     out
 }
 
-/// A table; the cells are text.
-fn table(heading: &str, columns: &[String], rows: &[Vec<String>]) -> String {
+/// A table; the heading is HTML, the cells are text.
+pub fn table(heading: &str, columns: &[String], rows: &[Vec<String>]) -> String {
     let mut out = format!("<h2>{heading}</h2>\n<div class=\"table\"><table>\n<thead><tr>");
     for column in columns {
         let _ = write!(out, "<th>{}</th>", escape(column));
@@ -281,7 +285,8 @@ fn bins(times: &Times) -> Vec<(f64, u64)> {
     bars.map(|(index, count)| (middle(index), count)).collect()
 }
 
-fn escape(text: &str) -> String {
+/// Text as HTML.
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -40,7 +40,7 @@ const charts = (function () {
           stroke: one.colour || colours[index % colours.length],
           fill: one.fill,
           width: 1.5,
-          points: { show: (plot) => plot.data[0].length === 1 },
+          points: { show: (plot) => options.hasPoints === true || plot.data[0].length === 1 },
           paths: one.paths,
           value: (_, value) => short(value),
         })),
