@@ -22,6 +22,22 @@ const LOCATION: &str = "location ~ \\.php$|^/(status|ping)$ {
     fastcgi_pass pool:www;
 }";
 
+/// Calls of every kind, with the lines that the slow log tells.
+const NESTED: &str = "<?php
+namespace App;
+class Shop {
+    static function open($n) { return (new self)->serve($n); }
+    function serve($n) { return array_map(fn ($x) => wait($x), [$n]); }
+}
+function wait($x) {
+    include 'inner.php';
+}
+function gen() {
+    yield Shop::open(3);
+}
+foreach (gen() as $x);
+";
+
 /// Name and text of the scripts.
 const SCRIPTS: &[(&str, &str)] = &[
     ("pid.php", "<?php echo getmypid();"),
@@ -35,6 +51,11 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("fatal.php", "<?php no_such_function();"),
     ("loop.php", "<?php while (true);"),
     ("slow.php", "<?php usleep(20000); echo 'slow';"),
+    ("nested.php", NESTED),
+    (
+        "inner.php",
+        "<?php\nif (isset($_GET['busy'])) while (true);\nusleep(1600000);\necho 'awake';",
+    ),
     (
         "endless.php",
         "<?php while (true) { echo str_repeat('x', 5000); flush(); usleep(1000); }",
@@ -123,6 +144,72 @@ fn scripts_that_fail_cost_a_child_at_most() {
         (descriptors(site.worker()) <= before + 4).then_some(())
     });
     site.wait_for_log("execution timed out", 1);
+}
+
+/// The entries of a slow log without times, numbers of processes and addresses.
+fn slow_entries(text: &str) -> Vec<String> {
+    let masked = |line: &str| {
+        let line = line.strip_prefix('[').unwrap_or(line);
+        match line.split_once("] ") {
+            Some((_, rest)) => rest.split(" pid ").next().unwrap_or(rest).to_owned(),
+            None => line.to_owned(),
+        }
+    };
+    text.lines().map(masked).collect()
+}
+
+/// What a pool that logs requests of a second or more has written when `path` is answered with `status`; and the script.
+fn slow_log_of(pool: &str, path: &str, status: u16) -> Option<(Vec<String>, Site)> {
+    let slow = "pm static; pm.max_children 1; request_slowlog_timeout 1s; slowlog slow.log;";
+    let site = site(&format!("{slow} {pool}"))?;
+    // PHP's own start is no matter of the script.
+    site.ask("/pid.php");
+    assert_eq!(site.ask(path).status(), status);
+    let text = wait_for("the entry", || {
+        let text = std::fs::read_to_string(site.file("slow.log")).unwrap_or_default();
+        (text.lines().count() > 3).then_some(text)
+    });
+    Some((slow_entries(&text), site))
+}
+
+#[test]
+fn the_slow_log_has_the_calls_of_the_script() {
+    let Some((entry, site)) = slow_log_of("", "/nested.php?a=1", 200) else {
+        return;
+    };
+    let script = site.file("html/nested.php").display().to_string();
+    let inner = site.file("html/inner.php").display().to_string();
+    let expected = [
+        String::new(),
+        " [pool www]".to_owned(),
+        format!("script_filename = {script}"),
+        format!("usleep() {inner}:3"),
+        format!("[INCLUDE_OR_EVAL]() {script}:8"),
+        format!("App\\wait() {script}:5"),
+        format!("App\\{{closure}}() {script}:5"),
+        format!("array_map() {script}:5"),
+        format!("serve() {script}:4"),
+        format!("open() {script}:11"),
+        format!("App\\gen() {script}:13"),
+    ];
+    assert_eq!(entry, expected);
+    // The look has changed nothing: the child is as it was.
+    assert_eq!(site.ask("/slow.php").text(), "slow");
+    assert_eq!(workers(&site).len(), 1);
+}
+
+#[test]
+fn the_slow_log_is_as_deep_as_it_is_told() {
+    let pool = "request_slowlog_trace_depth 2; request_terminate_timeout 3s;";
+    let Some((entry, site)) = slow_log_of(pool, "/nested.php?busy", 504) else {
+        return;
+    };
+    let script = site.file("html/nested.php").display().to_string();
+    let expected = [
+        format!("[INCLUDE_OR_EVAL]() {script}:8"),
+        format!("App\\wait() {script}:5"),
+    ];
+    assert_eq!(&entry[3..], &expected);
 }
 
 #[test]
@@ -439,7 +526,7 @@ fn other_programs_can_ask_a_pool() {
 
 /// A FastCGI program that is not PHP: it tells the body's length, or sends what is no response.
 const PROGRAM: &str = r#"
-import socket, struct, sys
+import socket, struct, sys, time
 listener = socket.socket(fileno=0)
 while True:
     peer, _ = listener.accept()
@@ -459,6 +546,8 @@ while True:
         if not ended:
             break
         text = b"Content-type: text/plain\r\n\r\n%d" % count
+        if sys.argv[1] == "late":
+            time.sleep(1.6)
         if sys.argv[1] == "garbage":
             peer.sendall(b"HTTP/1.0 200 OK\r\n\r\nthis is no record")
         else:
@@ -477,7 +566,9 @@ fn program(what: &str) -> Option<Site> {
     let file = site.file("program.py");
     std::fs::write(&file, PROGRAM).expect("our directory");
     let file = file.display();
-    let pool = format!("pm static; pm.max_children 1; command /usr/bin/python3 {file} {what};");
+    let slow = "request_slowlog_timeout 1s; slowlog slow.log;";
+    let pool =
+        format!("pm static; pm.max_children 1; {slow} command /usr/bin/python3 {file} {what};");
     configure(&site, &pool);
     site.run();
     Some(site)
@@ -495,6 +586,22 @@ fn any_program_can_be_a_worker() {
     );
     let reply = client.read_reply("POST").expect("a reply");
     assert_eq!(reply.text(), "5");
+}
+
+#[test]
+fn the_slow_log_says_why_it_has_no_calls() {
+    let Some(site) = program("late") else { return };
+    assert_eq!(site.ask("/any.php?a=1").text(), "0");
+    let text = wait_for("the entry", || {
+        let text = std::fs::read_to_string(site.file("slow.log")).unwrap_or_default();
+        (text.lines().count() > 5).then_some(text)
+    });
+    let entry = slow_entries(&text);
+    assert_eq!(entry[3], "request = GET /any.php?a=1");
+    let seconds = entry[4].strip_prefix("running = 1.");
+    assert!(seconds.is_some(), "{text}");
+    let why = "(no backtrace: its program does not say where PHP's variables are)";
+    assert_eq!(entry[5..], [why]);
 }
 
 #[test]

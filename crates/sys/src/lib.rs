@@ -36,5 +36,7 @@ pub mod signal;
 pub mod socket;
 /// Starting programs as somebody else.
 pub mod spawn;
+/// A child's memory, read while it stands still.
+pub mod trace;
 /// Users and groups, and becoming one of them.
 pub mod user;

@@ -82,24 +82,52 @@ pub enum End {
     Signalled { number: i32, core_dumped: bool },
 }
 
-/// Collects one child that has ended; `None` when none has (or there are no children).
-pub fn wait_any() -> io::Result<Option<(Pid, End)>> {
+/// What has become of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    Ended(End),
+    /// As `trace::stop` asked for, or by a signal on its way.
+    Stopped {
+        signal: Option<i32>,
+    },
+}
+
+/// Tells of one child that has ended or stopped; `None` when none has (or there are no children).
+pub fn wait_any() -> io::Result<Option<(Pid, Change)>> {
     wait(-1, libc::WNOHANG)
 }
 
 /// Waits until this child has ended.
 pub fn wait_for(child: Pid) -> io::Result<Option<End>> {
-    wait(positive(child)?, 0).map(|ended| ended.map(|(_, end)| end))
+    let child = positive(child)?;
+    loop {
+        match wait(child, 0)? {
+            None => return Ok(None),
+            Some((_, Change::Ended(end))) => return Ok(Some(end)),
+            Some((_, Change::Stopped { .. })) => {}
+        }
+    }
 }
 
-fn wait(which: libc::pid_t, options: libc::c_int) -> io::Result<Option<(Pid, End)>> {
+fn wait(which: libc::pid_t, options: libc::c_int) -> io::Result<Option<(Pid, Change)>> {
     let mut status = 0;
     // SAFETY: the status pointer outlives the call.
     match retry(|| check(unsafe { libc::waitpid(which, &raw mut status, options) })) {
         Ok(0) => Ok(None),
         Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
         Err(error) => Err(error),
-        Ok(pid) => Ok(Some((Pid(pid), end_of(status)))),
+        Ok(pid) => Ok(Some((Pid(pid), change_of(status)))),
+    }
+}
+
+fn change_of(status: libc::c_int) -> Change {
+    if !libc::WIFSTOPPED(status) {
+        return Change::Ended(end_of(status));
+    }
+    // Above the signal stands what kind of stop it is, if it is not the signal's own.
+    let by_signal = status >> 16 == 0;
+    Change::Stopped {
+        signal: by_signal.then_some(libc::WSTOPSIG(status)),
     }
 }
 
@@ -134,7 +162,7 @@ pub fn exists(pid: Pid) -> bool {
     }
 }
 
-fn positive(pid: Pid) -> io::Result<libc::pid_t> {
+pub(crate) fn positive(pid: Pid) -> io::Result<libc::pid_t> {
     if pid.0 > 0 {
         Ok(pid.0)
     } else {
@@ -328,6 +356,22 @@ mod tests {
             kill(pid, Signal::Term).unwrap_err().raw_os_error(),
             Some(libc::ESRCH)
         );
+    }
+
+    #[test]
+    fn a_child_stops_for_a_look_and_goes_on() {
+        let mut command = Command::new("/bin/cat");
+        let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let pid = Pid(i32::try_from(child.id()).unwrap());
+        if crate::trace::stop(pid).is_ok() {
+            let stopped = Change::Stopped { signal: None };
+            assert_eq!(wait(pid.0, 0).unwrap(), Some((pid, stopped)));
+            crate::trace::release(pid, None).unwrap();
+        }
+        drop(child.stdin.take());
+        assert_eq!(wait_for(pid).unwrap(), Some(End::Exited { code: 0 }));
+        // std does not know that the child is gone.
+        assert!(child.wait().is_err());
     }
 
     #[test]

@@ -52,6 +52,8 @@ pub struct Keeper {
     next_ticket: ChildId,
     pub living: HashMap<i32, Living>,
     pub abandoned: Vec<Abandoned>,
+    /// Entries of the slow log that wait for a look at their child.
+    pub(super) slow: Vec<super::slow_log::Entry>,
     pub(super) machine: machine::Watch,
 }
 
@@ -72,6 +74,7 @@ pub fn start(nursery: Box<dyn Nursery>) -> std::io::Result<Arc<Way>> {
         next_ticket: 1,
         living: HashMap::new(),
         abandoned: Vec::new(),
+        slow: Vec::new(),
         machine: machine::Watch::new(),
     };
     std::thread::Builder::new()
@@ -101,6 +104,7 @@ impl Keeper {
         }
         let now = Instant::now();
         self.look_at_abandoned(now);
+        self.give_up_slow(now);
         self.read_outputs();
         self.kill_late(now);
         self.tick(now);
@@ -119,7 +123,8 @@ impl Keeper {
         let kills = self.living.values().filter_map(|one| one.killed_at);
         let ticks = self.pools.iter().map(|kept| kept.next_tick);
         let abandoned = self.abandoned_deadline();
-        let next = kills.chain(ticks).chain(abandoned).min();
+        let slow = self.slow_deadline();
+        let next = kills.chain(ticks).chain(abandoned).chain(slow).min();
         let timeout = next.map(|next| next.saturating_duration_since(Instant::now()));
         if let Err(error) = sys::io::wait(&watches, timeout) {
             let reason = sys::errno::Errno(&error);
@@ -187,6 +192,7 @@ impl Keeper {
             } => self.started(ticket, pid, connections, output),
             Event::Failed { ticket, reason } => self.failed(ticket, reason),
             Event::Ended { pid, how, crashed } => self.ended(pid, &how, crashed),
+            Event::Traced { pid, calls } => self.finish_slow(pid, calls),
         }
     }
 
@@ -312,6 +318,7 @@ impl Keeper {
     /// A process has ended.
     fn ended(&mut self, pid: i32, how: &str, crashed: bool) {
         let now = Instant::now();
+        self.finish_slow(pid, Err("the process has ended".to_owned()));
         let Some(mut living) = self.living.remove(&pid) else {
             return;
         };

@@ -21,6 +21,7 @@ mod machine; // processors and memory
 mod output; // catch_workers_output
 mod overdue; // limits of time
 mod scaling; // how many children
+mod slow_log; // requests that take too long, and what they are doing
 mod upkeep; // what is done each second
 mod way; // what the thread is told
 // Told:
@@ -213,6 +214,8 @@ pub trait Nursery: Send {
     fn start(&self, ticket: u64, pool: &str, print: u64);
     /// SIGTERM, or with `kill` SIGKILL.
     fn signal(&self, pid: i32, kill: bool);
+    /// Asks what the PHP script of a process is doing; `Event::Traced` answers.
+    fn trace(&self, pid: i32, depth: u32);
 }
 
 /// What the process layer tells of children.
@@ -234,6 +237,11 @@ pub enum Event {
         pid: i32,
         how: String,
         crashed: bool,
+    },
+    /// The calls of a script, a line each, or why they are not known.
+    Traced {
+        pid: i32,
+        calls: Result<String, String>,
     },
 }
 

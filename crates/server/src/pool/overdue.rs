@@ -1,9 +1,9 @@
 //! Requests that take too long: `request_slowlog_timeout` tells of them, `request_terminate_timeout` ends them.
 
 use super::Pool;
-use super::access_log::write_time;
 use super::child::{Child, Doing};
 use super::settings::Settings;
+use super::slow_log::{Entry, url};
 use super::state::State;
 use crate::log::error::{self, Level};
 use std::sync::Arc;
@@ -28,38 +28,32 @@ pub fn heartbeat(settings: &Settings) -> Duration {
     }
 }
 
-/// Tells of slow requests; gives the processes to kill.
-pub fn look(pool: &Arc<Pool>, now: Instant) -> Vec<i32> {
+/// Tells of slow requests.
+pub fn look(pool: &Arc<Pool>, now: Instant) -> Found {
     let mut found = Found::default();
-    let slowlog = {
+    {
         let mut state = pool.state();
         find(&mut state, now, &mut found);
-        state.counts.slow += found.entries.len() as u64;
-        state.defined.slowlog.clone()
-    };
+        state.counts.slow += found.slow;
+    }
     // Disks are waited for without the lock.
-    for line in found.lines {
+    for line in &found.lines {
         error::write(Level::Warning, format_args!("{line}"));
     }
-    for entry in found.entries {
-        if let Some(log) = &slowlog
-            && let Err(reason) = log.write(entry.as_bytes(), crate::log::files::now())
-        {
-            error::write(Level::Alert, format_args!("{reason}"));
-        }
-    }
-    found.late
+    found
 }
 
 /// What a look has found.
 #[derive(Default)]
-struct Found {
+pub struct Found {
     /// For the error log.
     lines: Vec<String>,
+    /// How many requests are slow that were not before.
+    slow: u64,
     /// For the slow log.
-    entries: Vec<String>,
-    /// To be killed.
-    late: Vec<i32>,
+    pub entries: Vec<Entry>,
+    /// The processes to kill.
+    pub late: Vec<i32>,
 }
 
 fn find(state: &mut State, now: Instant, found: &mut Found) {
@@ -71,6 +65,7 @@ fn find(state: &mut State, now: Instant, found: &mut Found) {
     if terminate == 0 && slow == 0 {
         return;
     }
+    let slowlog = state.defined.slowlog.clone();
     for child in state.children.values_mut() {
         if child.doing == Doing::Idle {
             continue;
@@ -91,7 +86,12 @@ fn find(state: &mut State, now: Instant, found: &mut Found) {
             found.lines.push(format!(
                 "{what} executing too slow ({seconds:.6} sec), logging"
             ));
-            found.entries.push(entry(&settings.name, child, age));
+            found.slow += 1;
+            if let Some(log) = &slowlog {
+                let depth = settings.slowlog_trace_depth;
+                let entry = Entry::new(log, &settings.name, child, depth, now);
+                found.entries.push(entry);
+            }
         }
     }
 }
@@ -106,32 +106,7 @@ fn describe(pool: &str, child: &Child) -> String {
     format!(
         "[pool {pool}] child {}, script '{script}' (request: \"{method} {}\")",
         child.pid,
-        url(child)
-    )
-}
-
-fn url(child: &Child) -> String {
-    let name = String::from_utf8_lossy(&child.facts.script_name);
-    match child.facts.query.is_empty() {
-        true => name.into_owned(),
-        false => format!("{name}?{}", String::from_utf8_lossy(&child.facts.query)),
-    }
-}
-
-/// An entry of the slow log. Where php-fpm has the calls of the script, which it can read because it is the same program,
-/// stands what is known here.
-fn entry(pool: &str, child: &Child, age: Duration) -> String {
-    let seconds = crate::log::files::now();
-    let mut time = String::new();
-    let _ = write_time(seconds as i64, Some("%d-%b-%Y %H:%M:%S"), &mut time);
-    let control = |letter: char| letter.is_control();
-    let script = String::from_utf8_lossy(&child.facts.script_filename).replace(control, "?");
-    let request = url(child).replace(control, "?");
-    format!(
-        "\n[{time}]  [pool {pool}] pid {}\nscript_filename = {script}\nrequest = {} {request}\nrunning = {:.3} sec\n(no backtrace: it cannot be read from outside of PHP)\n",
-        child.pid,
-        String::from_utf8_lossy(&child.facts.method),
-        age.as_secs_f64()
+        String::from_utf8_lossy(&url(facts))
     )
 }
 

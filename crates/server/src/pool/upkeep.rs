@@ -17,8 +17,12 @@ impl Keeper {
             .map(|kept| Arc::clone(&kept.pool))
             .collect();
         for pool in due {
-            for pid in overdue::look(&pool, now) {
+            let found = overdue::look(&pool, now);
+            for pid in found.late {
                 self.nursery.signal(pid, true);
+            }
+            for entry in found.entries {
+                self.begin_slow(entry);
             }
             let machine = self.measured(&pool, now);
             let since = self.machine.since_start(now);

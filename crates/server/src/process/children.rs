@@ -74,14 +74,33 @@ pub enum ChildRequest {
         child: Pid,
         signal: Signal,
     },
+    /// What its PHP script is doing, in at most `depth` lines.
+    Trace {
+        child: Pid,
+        depth: u32,
+    },
 }
 
 /// What the service is told.
 #[derive(Debug)]
 pub enum ChildEvent {
-    Started { ticket: u64, child: Started },
-    Failed { ticket: u64, reason: String },
-    Ended { child: Pid, end: End },
+    Started {
+        ticket: u64,
+        child: Started,
+    },
+    Failed {
+        ticket: u64,
+        reason: String,
+    },
+    Ended {
+        child: Pid,
+        end: End,
+    },
+    /// Lines, or why there are none.
+    Traced {
+        child: Pid,
+        calls: Result<String, String>,
+    },
 }
 
 /// A program at work.

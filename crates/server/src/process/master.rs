@@ -17,7 +17,7 @@ use super::reload::Pending;
 use super::resources::Resources;
 use super::respawn::Respawn;
 use super::upgrade::{Origin, Upgrade};
-use sys::process::{End, Fork, Pid};
+use sys::process::{Change, End, Fork, Pid};
 use sys::signal::{Received, Signal, SignalReader};
 
 /// How long a worker may take to end after TERM, before it is killed.
@@ -442,7 +442,8 @@ impl<'a, P: Program> Master<'a, P> {
     fn reap(&mut self) {
         loop {
             match sys::process::wait_any() {
-                Ok(Some((pid, end))) => self.bury(pid, end),
+                Ok(Some((pid, Change::Ended(end)))) => self.bury(pid, end),
+                Ok(Some((pid, Change::Stopped { signal }))) => self.child_stopped(pid, signal),
                 Ok(None) => return,
                 Err(error) => {
                     self.journal.alert(format_args!(

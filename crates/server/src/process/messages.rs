@@ -81,6 +81,8 @@ const SIGNAL_CHILD: u8 = 10;
 const CHILD_STARTED: u8 = 11;
 const CHILD_FAILED: u8 = 12;
 const CHILD_ENDED: u8 = 13;
+const TRACE_CHILD: u8 = 14;
+const CHILD_TRACED: u8 = 15;
 
 /// How a program ended.
 const EXITED: u8 = 0;
@@ -165,6 +167,11 @@ impl<'a> Parcel<BorrowedFd<'a>> {
                 parcel.put_number(child.0);
                 parcel.put_number(signal.number());
             }
+            Report::Child(ChildRequest::Trace { child, depth }) => {
+                parcel.bytes.push(TRACE_CHILD);
+                parcel.put_number(child.0);
+                parcel.bytes.extend(depth.to_le_bytes());
+            }
         }
         parcel
     }
@@ -209,6 +216,17 @@ impl<'a> Parcel<BorrowedFd<'a>> {
         };
         parcel.put_number(child.0);
         parcel.put_number(number);
+        parcel
+    }
+
+    pub fn child_traced(child: Pid, calls: &Result<String, String>) -> Self {
+        let mut parcel = Parcel {
+            bytes: vec![CHILD_TRACED, u8::from(calls.is_ok())],
+            descriptors: Vec::new(),
+        };
+        parcel.put_number(child.0);
+        let (Ok(text) | Err(text)) = calls;
+        parcel.put_bytes(text.as_bytes());
         parcel
     }
 
@@ -282,6 +300,13 @@ impl Parcel<OwnedFd> {
                 reason: String::from_utf8_lossy(input.bytes()?).into_owned(),
             }),
             CHILD_ENDED => Order::Child(input.child_ended()?),
+            CHILD_TRACED => {
+                let whole = input.byte()? != 0;
+                let child = Pid(input.number()?);
+                let text = String::from_utf8_lossy(input.bytes()?).into_owned();
+                let calls = if whole { Ok(text) } else { Err(text) };
+                Order::Child(ChildEvent::Traced { child, calls })
+            }
             _ => return Err(Malformed),
         };
         input.end().map(|()| order)
@@ -309,6 +334,10 @@ impl Parcel<OwnedFd> {
             SIGNAL_CHILD => Report::Child(ChildRequest::Signal {
                 child: Pid(input.number()?),
                 signal: Signal::from_number(input.number()?).ok_or(Malformed)?,
+            }),
+            TRACE_CHILD => Report::Child(ChildRequest::Trace {
+                child: Pid(input.number()?),
+                depth: input.count()?,
             }),
             _ => return Err(Malformed),
         };
@@ -472,6 +501,10 @@ mod tests {
                 child: Pid(12),
                 signal: Signal::Kill,
             }),
+            Report::Child(ChildRequest::Trace {
+                child: Pid(12),
+                depth: 20,
+            }),
         ] {
             assert_eq!(received(&Parcel::report(&report)).into_report(), Ok(report));
         }
@@ -503,6 +536,12 @@ mod tests {
         assert!(
             matches!(order, Ok(Order::Child(ChildEvent::Failed { ticket: 9, reason })) if reason == "why")
         );
+        for expected in [Ok("f() /a.php:1\n".to_owned()), Err("why".to_owned())] {
+            let order = received(&Parcel::child_traced(Pid(4), &expected)).into_order();
+            assert!(
+                matches!(order, Ok(Order::Child(ChildEvent::Traced { child: Pid(4), calls })) if calls == expected)
+            );
+        }
         for expected in [
             End::Exited { code: 3 },
             End::Signalled {

@@ -12,6 +12,8 @@ mod log_files; // log files: opened and reopened
 mod master; // the loop that looks after the worker
 mod messages;
 mod nursery; // the master's side of those programs
+mod php_stack; // the calls of a PHP script, for the slow log
+mod php_symbols; // where PHP's variables are
 mod pid_file;
 mod plan; // what a configuration asks of this layer
 mod program; // what this layer asks of the server
@@ -21,6 +23,7 @@ mod respawn; // when a dead worker is replaced
 mod signal_process; // `-s`
 mod single;
 mod start; // from the command line to the master's loop; `-t`
+mod tracing; // children looked at for that
 mod upgrade; // SIGUSR2: a new binary takes over
 mod worker; // the worker's main thread // `master_process off`
 

@@ -11,6 +11,7 @@ use super::master::Master;
 use super::messages::Parcel;
 use super::plan::Plan;
 use super::program::Program;
+use super::tracing::Tracing;
 use sys::process::{End, Pid};
 use sys::signal::Signal;
 
@@ -29,6 +30,7 @@ struct Child {
 pub struct Nursery {
     children: Vec<Child>,
     locked: LockedIni,
+    tracing: Tracing,
 }
 
 impl Nursery {
@@ -66,12 +68,33 @@ impl Nursery {
                     kill(child, signal, journal);
                 }
             }
+            ChildRequest::Trace { child, depth } => {
+                let own = |one: &Child| one.pid == child && one.worker == worker;
+                // Of one that has ended the worker is told anyway.
+                if self.children.iter().any(own)
+                    && let Err(reason) = self.tracing.begin(child, depth)
+                {
+                    let _broken = channel.send(&Parcel::child_traced(child, &Err(reason)));
+                }
+            }
         }
+    }
+
+    /// A child stands still, as was asked for; gives its worker and what it was doing.
+    pub fn stopped(
+        &mut self,
+        pid: Pid,
+        signal: Option<i32>,
+    ) -> Option<(Pid, Result<String, String>)> {
+        let calls = self.tracing.stopped(pid, signal)?;
+        let child = self.children.iter().find(|child| child.pid == pid)?;
+        Some((child.worker, calls))
     }
 
     /// Forgets a child that has ended; gives its worker.
     pub fn bury(&mut self, pid: Pid) -> Option<Pid> {
         let index = self.children.iter().position(|child| child.pid == pid)?;
+        self.tracing.forget(pid);
         Some(self.children.swap_remove(index).worker)
     }
 
@@ -120,6 +143,17 @@ impl<P: Program> Master<'_, P> {
             let (channel, journal) = (&mut asking.channel, &self.journal);
             self.nursery
                 .handle(request, worker, channel, plans, journal);
+        }
+    }
+
+    /// Tells its worker what a child that stands still was doing.
+    pub(super) fn child_stopped(&mut self, child: Pid, signal: Option<i32>) {
+        let Some((owner, calls)) = self.nursery.stopped(child, signal) else {
+            return;
+        };
+        if let Some(worker) = self.workers.iter_mut().find(|one| one.pid == owner) {
+            // As above.
+            let _broken = worker.channel.send(&Parcel::child_traced(child, &calls));
         }
     }
 

@@ -20,6 +20,8 @@ use super::pid_file;
 use super::plan::Plan;
 use super::program::{Notice, Notifier, Program, Service, Spawn};
 use super::resources::Resources;
+use super::tracing::Tracing;
+use sys::process::Change;
 use sys::signal::{Received, Signal, SignalReader};
 
 /// How long the service may take to stop, once it is told to.
@@ -122,6 +124,7 @@ pub struct Worker<'a, P: Program> {
     quitting: Option<Quitting>,
     /// Without a master, the programs are its own.
     locked: LockedIni,
+    tracing: Tracing,
 }
 
 struct Quitting {
@@ -180,6 +183,7 @@ impl<'a, P: Program> Worker<'a, P> {
             channel,
             alone,
             locked: LockedIni::default(),
+            tracing: Tracing::default(),
             notices,
             woken,
             quitting: None,
@@ -371,6 +375,12 @@ impl<'a, P: Program> Worker<'a, P> {
                     };
                 self.service.child(event);
             }
+            ChildRequest::Trace { child, depth } => {
+                if let Err(reason) = self.tracing.begin(child, depth) {
+                    let calls = Err(reason);
+                    self.service.child(ChildEvent::Traced { child, calls });
+                }
+            }
             ChildRequest::Signal { child, signal } => {
                 // It may have ended, which is then told.
                 let _ended = sys::process::kill(child, signal);
@@ -379,8 +389,20 @@ impl<'a, P: Program> Worker<'a, P> {
     }
 
     fn bury_children(&mut self) {
-        while let Ok(Some((child, end))) = sys::process::wait_any() {
-            self.service.child(ChildEvent::Ended { child, end });
+        while let Ok(Some((child, change))) = sys::process::wait_any() {
+            let event = match change {
+                Change::Ended(end) => {
+                    self.tracing.forget(child);
+                    Some(ChildEvent::Ended { child, end })
+                }
+                Change::Stopped { signal } => {
+                    let calls = self.tracing.stopped(child, signal);
+                    calls.map(|calls| ChildEvent::Traced { child, calls })
+                }
+            };
+            if let Some(event) = event {
+                self.service.child(event);
+            }
         }
     }
 

@@ -195,6 +195,13 @@ impl Nursery for Asking {
             signal,
         });
     }
+
+    fn trace(&self, pid: i32, depth: u32) {
+        self.0.child(ChildRequest::Trace {
+            child: Pid(pid),
+            depth,
+        });
+    }
 }
 
 /// The process layer's news in the pools' terms.
@@ -207,6 +214,10 @@ pub fn event(event: ChildEvent) -> Event {
             output: child.output,
         },
         ChildEvent::Failed { ticket, reason } => Event::Failed { ticket, reason },
+        ChildEvent::Traced { child, calls } => Event::Traced {
+            pid: child.0,
+            calls,
+        },
         ChildEvent::Ended { child, end } => {
             let (how, crashed) = match end {
                 End::Exited { code } => (format!("exited with code {code}"), code != 0),
