@@ -13,6 +13,8 @@ pub mod difference;
 pub mod directory;
 /// A toy FastCGI program.
 pub mod fastcgi;
+/// Short films without pictures or sound.
+pub mod film;
 /// Generated documentation that must be current.
 pub mod generated;
 /// Requests over HTTP/2.

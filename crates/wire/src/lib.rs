@@ -15,6 +15,8 @@ pub mod htpasswd;
 pub mod http1;
 /// A request of HTTP/2 in the form of one of HTTP/1.
 pub mod http2;
+/// Films in boxes, and parts of them.
+pub mod mp4;
 /// The PROXY protocol, versions 1 and 2.
 pub mod proxy_protocol;
 /// Server side includes: commands in pages.

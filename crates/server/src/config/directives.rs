@@ -88,6 +88,7 @@ pub const TABLES: &[&[Row<Set>]] = &[
     filter::userid::DIRECTIVES,
     content::dav::DIRECTIVES,
     content::flv::DIRECTIVES,
+    content::mp4::DIRECTIVES,
     pipeline::mirror::DIRECTIVES,
     pipeline::redirect::DIRECTIVES,
     pipeline::error_pages::DIRECTIVES,

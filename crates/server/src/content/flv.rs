@@ -59,6 +59,11 @@ pub fn seek(request: &Request, response: &mut Response) {
     let parts = vec![Part::Memory(Bytes::from_static(HEAD)), rest];
     response.set_body(Body::Parts(parts));
     response.file = None;
+    set_etag(response);
+}
+
+/// The ETag of a part of a film: of the file's time, and the length of the part.
+pub fn set_etag(response: &mut Response) {
     if let (Some(_), Some(modified), Some(length)) = (
         &response.etag,
         &response.last_modified,
@@ -72,7 +77,7 @@ pub fn seek(request: &Request, response: &mut Response) {
 }
 
 /// The value of the first argument of a name, in any case.
-fn argument<'a>(args: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+pub fn argument<'a>(args: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     args.split(|&byte| byte == b'&').find_map(|argument| {
         let equal = memchr::memchr(b'=', argument)?;
         argument[..equal]

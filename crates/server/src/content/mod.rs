@@ -8,6 +8,7 @@ pub mod file_cache;
 pub mod flv;
 pub mod image_status;
 pub mod index;
+pub mod mp4;
 pub mod precompress_status;
 pub mod random_index;
 pub mod static_files;
@@ -38,6 +39,7 @@ use crate::http::{Interrupt, Phase, Request, Response};
 use crate::log::error::{Level, write_request};
 use crate::upstream::{fastcgi, proxy, relay};
 use std::sync::Arc;
+use wire::http1::Method;
 
 impl Content {
     /// Whether other servers answer.
@@ -71,6 +73,15 @@ async fn relayed(request: &mut Request) -> Phase<Response> {
 
 /// nginx's order for a location without a handler of its own: index and autoindex for paths that end in a slash, files.
 async fn files(request: &mut Request) -> Phase<Response> {
+    if request.location().settings.flv.on || request.location().settings.mp4.on {
+        // A handler of the location's own: what changes files or looks for copies of them does not get to see paths of films.
+        if !matches!(request.method, Method::Get | Method::Head) {
+            return Err(Interrupt::Status(405));
+        }
+        if let Some(response) = static_files::respond(request).await? {
+            return Ok(response);
+        }
+    }
     if !request.location().settings.dav.methods.is_empty()
         && let Some(response) = Box::pin(dav::respond(request)).await?
     {

@@ -1,7 +1,7 @@
 //! Files: a request's path under `root` or `alias`, served from the file cache.
 
 use super::file_cache::{self, Failure, Lookup};
-use super::flv;
+use super::{flv, mp4};
 use crate::config::build::{Build, Paths};
 use crate::config::directive::{Arity, HSL, HSLI, LOCATION, Outcome, Set, flag, row};
 use crate::config::model::LocationKind;
@@ -295,6 +295,9 @@ pub async fn respond(request: &mut Request) -> Phase<Option<Response>> {
             }
             let mut response = file_response(request, &entry);
             flv::seek(request, &mut response);
+            if request.location().settings.mp4.on {
+                Box::pin(mp4::cut(request, &path, &mut response)).await?;
+            }
             precompress::apply(request, &entry, &mut response).await;
             Ok(Some(response))
         }

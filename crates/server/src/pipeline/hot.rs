@@ -216,6 +216,7 @@ pub fn repeat(settings: &LocationSettings, content: &Content) -> Repeat {
         && settings.image_filter.is_off()
         && !settings.ssi.on
         && !settings.flv.on
+        && !settings.mp4.on
         && settings.userid.is_off()
         && settings.mirror.is_off()
         && settings.charset.is_constant()

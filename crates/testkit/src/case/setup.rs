@@ -54,7 +54,7 @@ fn run(root: &Path, commands: &[Vec<&str>], act: Act) -> Result<(), String> {
 fn make_or_change(words: &[&str]) -> bool {
     matches!(
         words,
-        ["mkdir" | "mmdb", _] | ["size" | "symlink" | "chmod" | "mtime", _, _]
+        ["film", _, ..] | ["mkdir" | "mmdb", _] | ["size" | "symlink" | "chmod" | "mtime", _, _]
     )
 }
 
@@ -66,6 +66,7 @@ fn make(root: &Path, words: &[&str]) -> Option<std::io::Result<()>> {
             let letters: Vec<u8> = (b'a'..=b'z').cycle().take(size).collect();
             Some(fs::write(root.join(path), letters))
         }
+        ["film", path, words @ ..] => Some(fs::write(root.join(path), crate::film::film(words))),
         ["mmdb", path] => Some(fs::write(root.join(path), crate::mmdb::sample())),
         ["symlink", path, target] => Some(symlink(target, root.join(path))),
         _ => None,
