@@ -75,6 +75,8 @@ macro_rules! directives {
                 |b, d| {
                     b.location().$field.key.vacant()?;
                     let template = Template::compile(&d.args[0], &mut b.variables)?;
+                    let is_of_target = super::settings::is_of_request(&d.args[0], false);
+                    b.location().$field.key_is_of_target.0 = Some(is_of_target);
                     b.location().$field.key.set(Some(Arc::new(template)))
                 },
                 "What tells one response from another.",
@@ -295,6 +297,8 @@ fn conditions(build: &mut Build<'_>, directive: &Directive, field: Field<Conditi
         .map(|word| Template::compile(word, &mut build.variables))
         .collect();
     let setting = field(build.location()).0.get_or_insert_default();
-    Arc::make_mut(&mut setting.0).extend(compiled?);
+    let is_early = |word: &conf::Word| super::settings::is_of_request(word, true);
+    setting.is_early &= directive.args.iter().all(is_early);
+    Arc::make_mut(&mut setting.templates).extend(compiled?);
     Ok(())
 }

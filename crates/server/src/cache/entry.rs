@@ -7,7 +7,7 @@ use crate::store::{Key, Slot};
 use bytes::Bytes;
 use std::hash::Hasher;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use twox_hash::XxHash3_64;
 use wire::http1::response::{Head, Parser};
 
@@ -53,6 +53,8 @@ pub struct Entry {
     on_error: AtomicI64,
     /// In memory; or in the store's file, from which it is opened for each use.
     pub body: Option<Bytes>,
+    /// How often it answered from memory, up to a few times.
+    hits: AtomicU8,
     /// Its place in the store; none before it is there.
     pub slot: std::sync::OnceLock<Arc<Slot>>,
 }
@@ -152,6 +154,7 @@ impl Entry {
             updating: AtomicI64::new(times.updating),
             on_error: AtomicI64::new(times.on_error),
             body,
+            hits: AtomicU8::new(0),
             slot: std::sync::OnceLock::new(),
         })
     }
@@ -185,6 +188,17 @@ impl Entry {
         {
             slot.used.store(seconds, Ordering::Relaxed);
         }
+    }
+
+    /// Counts an answer from memory; whether there were some before it, so that what is asked for once costs no more.
+    #[must_use]
+    pub fn is_asked_for_again(&self) -> bool {
+        const SOME: u8 = 2;
+        let before = self.hits.load(Ordering::Relaxed);
+        if before < SOME {
+            self.hits.store(before + 1, Ordering::Relaxed);
+        }
+        before >= SOME
     }
 
     /// Bytes of memory, more or less.

@@ -57,7 +57,10 @@ pub fn set(
                 let conditions: Result<Vec<Template>, Complaint> = conditions
                     .map(|word| Template::compile(word, &mut build.variables))
                     .collect();
-                let conditions = super::settings::Conditions(Arc::new(conditions?));
+                let conditions = super::settings::Conditions {
+                    templates: Arc::new(conditions?),
+                    is_early: false,
+                };
                 Some(Purge::When(conditions))
             }
         },

@@ -6,7 +6,7 @@ use super::purge::Purge;
 use super::zone::Zone;
 use crate::config::setting::Setting;
 use crate::http::Request;
-use crate::variables::Template;
+use crate::variables::{Template, template};
 use bytes::Bytes;
 use std::sync::{Arc, OnceLock};
 use wire::http1::Method;
@@ -107,14 +107,28 @@ impl Methods {
 }
 
 /// Conditions of `proxy_cache_bypass` and its kin.
-#[derive(Debug, Clone, Default)]
-pub struct Conditions(pub Arc<Vec<Template>>);
+#[derive(Debug, Clone)]
+pub struct Conditions {
+    pub templates: Arc<Vec<Template>>,
+    /// They are made of what a request brings with it.
+    pub is_early: bool,
+}
+
+impl Default for Conditions {
+    fn default() -> Conditions {
+        Conditions {
+            templates: Arc::default(),
+            is_early: true,
+        }
+    }
+}
 
 impl Conditions {
     /// Whether one of them is neither empty nor 0.
     #[must_use]
     pub fn hold(&self, request: &Request) -> bool {
-        (self.0.iter()).any(|condition| !matches!(&condition.evaluate(request)[..], b"" | b"0"))
+        (self.templates.iter())
+            .any(|condition| !matches!(&condition.evaluate(request)[..], b"" | b"0"))
     }
 }
 
@@ -129,6 +143,8 @@ impl Setting<Choice> {
 crate::config::setting::settings! {
     cache: Choice = Choice::Off,
     key: Option<Arc<Template>> = None,
+    /// The key is made of what a request's target and host tell.
+    key_is_of_target: bool = true,
     valid: Arc<Valid> = Arc::default(),
     methods: Methods = Methods::default(),
     min_uses: u64 = 1,
@@ -146,7 +162,42 @@ crate::config::setting::settings! {
     max_range_offset: Option<u64> = None,
 }
 
+/// Whether the variables of a text all tell what a request's target and host do; with `fields`, also its fields.
+#[must_use]
+pub fn is_of_request(text: &[u8], fields: bool) -> bool {
+    const OF_TARGET: [&[u8]; 13] = [
+        b"scheme",
+        b"https",
+        b"request_method",
+        b"host",
+        b"http_host",
+        b"proxy_host",
+        b"proxy_port",
+        b"request_uri",
+        b"uri",
+        b"document_uri",
+        b"args",
+        b"query_string",
+        b"is_args",
+    ];
+    template::names(text).all(|name| {
+        let name = name.to_ascii_lowercase();
+        OF_TARGET.contains(&&name[..])
+            || name.starts_with(b"arg_")
+            || (fields && (name.starts_with(b"cookie_") || name.starts_with(b"http_")))
+    })
+}
+
 impl Settings {
+    /// Whether a hit depends on a request's target, host and fields alone.
+    #[must_use]
+    pub fn is_repeatable(&self) -> bool {
+        matches!(self.cache, Choice::Zone(_))
+            && self.key_is_of_target
+            && self.bypass.is_early
+            && self.purge.is_none()
+    }
+
     /// Finds the zone that was named, when all are known; an error or a warning in nginx's words.
     pub fn settle(&self, zones: &Zones, family: &Family) -> Result<Option<String>, String> {
         let prefix = family.prefix;
@@ -175,6 +226,26 @@ mod tests {
             assert_eq!(valid.seconds(status), expected, "{status}");
         }
         assert_eq!(Valid::default().seconds(200), None);
+    }
+
+    #[test]
+    fn what_a_key_is_made_of_is_known() {
+        for (text, of_target, of_fields) in [
+            ("", true, true),
+            ("plain", true, true),
+            ("$scheme$request_method$host$request_uri", true, true),
+            ("${scheme}://$proxy_host$uri$is_args$args", true, true),
+            ("$host$ARG_page", true, true),
+            ("$host$cookie_user", false, true),
+            ("$http_accept", false, true),
+            ("$host$remote_addr", false, false),
+            ("$host$document_root", false, false),
+            ("$1", false, false),
+            ("$skip", false, false),
+        ] {
+            assert_eq!(is_of_request(text.as_bytes(), false), of_target, "{text}");
+            assert_eq!(is_of_request(text.as_bytes(), true), of_fields, "{text}");
+        }
     }
 
     #[test]

@@ -184,6 +184,13 @@ impl Zone {
         (entry.text == text && entry.body.is_some()).then_some(entry)
     }
 
+    /// The entry of a key in memory, unless it was purged.
+    #[must_use]
+    pub fn current(&self, key: Key) -> Option<Arc<Entry>> {
+        let entry = self.memory.get(&key)?;
+        (!self.is_banned(&entry)).then_some(entry)
+    }
+
     async fn find_text(self: &Arc<Self>, text: &Bytes) -> Option<Kept> {
         if let Some(entry) = self.in_memory(text) {
             if self.is_banned(&entry) {

@@ -266,10 +266,7 @@ impl Http1 {
         let Some((ready, bytes)) = hot::find(&request) else {
             return Err(Later::Exchange(request));
         };
-        request.location = ready.location;
-        if let Some(compressed) = ready.compressed() {
-            *request.sent.compressed.borrow_mut() = Some(compressed);
-        }
+        ready.note(&mut request);
         if self.is_spent(&request) {
             request.keep_alive = false;
         }

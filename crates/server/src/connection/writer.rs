@@ -78,7 +78,7 @@ pub fn begin(
             body if framing == Framing::Chunked => in_one_chunk(request, body),
             body => body,
         };
-        if response.file.is_some() && !head_only {
+        if (response.file.is_some() || response.kept.is_some()) && !head_only {
             let memory = match &body {
                 Body::Memory(bytes) => Some(bytes),
                 _ => None,

@@ -6,7 +6,7 @@ use crate::config::directive::{Arity, HSLI, Set, keyword, row};
 use crate::config::setting::Setting;
 use crate::http::response::{LastModified, Repeat};
 use crate::http::{Request, Response};
-use crate::variables::Template;
+use crate::variables::{Template, template};
 use bytes::Bytes;
 use conf::Directive;
 use conf::table::Row;
@@ -98,6 +98,8 @@ pub struct Added {
     name: Vec<u8>,
     special: Option<Special>,
     value: Template,
+    /// It is the same whenever the same response is sent again: what is kept by a cache is a hit then.
+    is_repeated: bool,
     always: bool,
 }
 
@@ -127,10 +129,7 @@ impl Settings {
     /// Whether the same headers are added to every response of the same file, and for how long.
     #[must_use]
     pub fn repeat(&self) -> Repeat {
-        let constant = self
-            .headers
-            .iter()
-            .all(|added| added.value.constant().is_some());
+        let constant = self.headers.iter().all(|added| added.is_repeated);
         match self.expires {
             _ if !constant || !self.trailers.is_empty() => Repeat::Never,
             Expires::Variable(..) => Repeat::Never,
@@ -187,6 +186,8 @@ fn added(
         name,
         special,
         value: Template::compile(&directive.args[1], &mut build.variables)?,
+        is_repeated: template::names(&directive.args[1])
+            .all(|name| name.eq_ignore_ascii_case(b"upstream_cache_status")),
         always,
     })
 }

@@ -1,5 +1,6 @@
 //! What the cache did with a request: for `$upstream_cache_status` and its kin, the log, and what an upstream is asked.
 
+use super::Request;
 use bytes::Bytes;
 
 /// How a response and the cache have to do with each other.
@@ -28,6 +29,18 @@ impl CacheStatus {
             CacheStatus::Hit => "HIT",
         }
     }
+}
+
+/// A kept response that may be sent again as it was: who keeps it says for what, and how long.
+pub trait Keepsake: std::fmt::Debug {
+    /// The target of the requests that it answers, as clients send it.
+    fn target(&self) -> &[u8];
+    /// Whether a request of this target means it.
+    fn is_for(&self, request: &Request) -> bool;
+    /// The body, as long as it is kept and holds.
+    fn bytes(&self) -> Option<Bytes>;
+    /// Tells a request what it is answered from.
+    fn note(&self, request: &mut Request);
 }
 
 /// What is known of a request that the cache was asked for.

@@ -54,6 +54,8 @@ pub struct Response {
     pub has_date: bool,
     /// The file that the body is, whole, where the response is nothing else; with `copied`, what the copy was made of.
     pub file: Option<Rc<Entry>>,
+    /// The body is a kept response, whole; with `made`, what was compressed.
+    pub kept: Option<Rc<dyn super::cached::Keepsake>>,
     /// The body is this copy of the file in a content coding.
     pub copied: Option<Rc<Copied>>,
     /// The file has no such copy yet: it is compressed on the fly, quickly, until there is one.

@@ -4,6 +4,7 @@
 use crate::config::model::{LocationId, LocationSettings};
 use crate::content::Content;
 use crate::content::file_cache;
+use crate::http::cached::Keepsake;
 use crate::http::counters::{self, Compression};
 use crate::http::file::{self as http_file, Copied, Entry};
 use crate::http::request::Incoming;
@@ -57,6 +58,8 @@ enum Source {
     File(Weak<Entry>),
     /// From a copy, as long as the file is what it was made of.
     Copy(Entry, Weak<Copied>),
+    /// From the cache, as long as the response is kept there; or what compression made of it.
+    Kept(Rc<dyn Keepsake>, Option<(Bytes, Rc<Compressed>)>),
     /// Compressed on the fly, as long as the file is what it was made of; with the framing.
     Made(Entry, Bytes, Rc<Compressed>),
 }
@@ -83,7 +86,13 @@ impl Ready {
     fn is_for(&self, request: &Request) -> bool {
         // Its body has the framing of the protocol.
         let is_http2 = request.version == Version::Http2;
-        if self.is_http2 != is_http2 && matches!(self.source, Source::Made(..)) {
+        let is_made = matches!(self.source, Source::Made(..) | Source::Kept(_, Some(_)));
+        if self.is_http2 != is_http2 && is_made {
+            return false;
+        }
+        if let Source::Kept(kept, _) = &self.source
+            && !kept.is_for(request)
+        {
             return false;
         }
         match &self.accept {
@@ -116,6 +125,11 @@ impl Ready {
                 copied.note_use();
                 Some(bytes)
             }
+            Source::Kept(kept, None) => kept.bytes(),
+            Source::Kept(kept, Some((bytes, _))) => kept.bytes().map(|_| {
+                counters::count_compression(Compression::Repeated, 1);
+                bytes.clone()
+            }),
             Source::Made(source, bytes, _) => is_fresh(source).then(|| {
                 counters::count_compression(Compression::Repeated, 1);
                 bytes.clone()
@@ -124,7 +138,14 @@ impl Ready {
     }
 
     /// Whether it is of the file, or the copy, that this response is.
-    fn is_of(&self, response: &Response, file: &Rc<Entry>) -> bool {
+    fn is_of(&self, response: &Response) -> bool {
+        if let Source::Kept(kept, made) = &self.source {
+            // It was found by what it is for; what no longer holds is not of the response that came in its place.
+            return made.is_some() == response.made.is_some() && kept.bytes().is_some();
+        }
+        let Some(file) = &response.file else {
+            return false;
+        };
         match (&self.source, &response.copied) {
             (Source::Made(source, ..), None) => {
                 source.identity == file.identity && response.made.is_some()
@@ -143,16 +164,29 @@ impl Ready {
     #[must_use]
     pub fn compressed(&self) -> Option<Rc<Compressed>> {
         match &self.source {
-            Source::Made(_, _, compressed) => Some(Rc::clone(compressed)),
-            Source::File(_) | Source::Copy(..) => None,
+            Source::Made(_, _, compressed) | Source::Kept(_, Some((_, compressed))) => {
+                Some(Rc::clone(compressed))
+            }
+            Source::File(_) | Source::Copy(..) | Source::Kept(_, None) => None,
+        }
+    }
+
+    /// Tells a request what is known of the response it gets.
+    pub fn note(&self, request: &mut Request) {
+        request.location = self.location;
+        if let Some(compressed) = self.compressed() {
+            *request.sent.compressed.borrow_mut() = Some(compressed);
+        }
+        if let Source::Kept(kept, _) = &self.source {
+            kept.note(request);
         }
     }
 
     /// Bytes that the table alone keeps.
     fn size(&self) -> usize {
         match &self.source {
-            Source::Made(_, bytes, _) => bytes.len(),
-            Source::File(_) | Source::Copy(..) => 0,
+            Source::Made(_, bytes, _) | Source::Kept(_, Some((bytes, _))) => bytes.len(),
+            Source::File(_) | Source::Copy(..) | Source::Kept(_, None) => 0,
         }
     }
 
@@ -191,6 +225,8 @@ type Paths = HashMap<Box<[u8]>, Vec<Rc<Ready>>, foldhash::fast::RandomState>;
 struct Table {
     generation: u64,
     servers: Vec<Paths>,
+    /// Responses of the cache, by the target that clients send.
+    kept: Vec<Paths>,
     count: usize,
     /// Bytes of bodies that were compressed.
     made: usize,
@@ -204,8 +240,13 @@ thread_local! {
 /// conditions. Every phase and filter that looks at more has its line here.
 #[must_use]
 pub fn repeat(settings: &LocationSettings, content: &Content) -> Repeat {
-    let plain = matches!(content, Content::Files)
-        && settings.static_files.root.path.constant().is_some()
+    let is_plain = match content {
+        Content::Files => settings.static_files.root.path.constant().is_some(),
+        Content::Proxy(_) => settings.proxy_cache.is_repeatable(),
+        Content::FastCgi(_) => settings.fastcgi_cache.is_repeatable(),
+        _ => false,
+    };
+    let plain = is_plain
         && !settings.static_files.internal
         && settings.access.is_open()
         && settings.auth_basic.is_off()
@@ -271,28 +312,62 @@ pub fn find(request: &Request) -> Option<(Rc<Ready>, Bytes)> {
             };
             return None;
         }
-        let paths = table.servers.get_mut(request.server as usize)?;
-        let kept = paths.get_mut(&request.uri[..])?;
-        let place = kept.iter().position(|ready| ready.is_for(request))?;
-        if let Some(bytes) = kept[place].bytes(request) {
-            return Some((Rc::clone(&kept[place]), bytes));
+        let table = &mut *table;
+        let server = request.server as usize;
+        let target = request.text(request.head.request_uri);
+        for (servers, path) in [
+            (&mut table.servers, &request.uri[..]),
+            (&mut table.kept, target),
+        ] {
+            let Some(paths) = servers.get_mut(server).filter(|paths| !paths.is_empty()) else {
+                continue;
+            };
+            match look(paths, path, request) {
+                Look::Found(ready, bytes) => return Some((ready, bytes)),
+                Look::Over(size) => {
+                    table.made -= size;
+                    table.count -= 1;
+                }
+                Look::Nothing => {}
+            }
         }
-        let gone = kept.swap_remove(place).size();
-        if kept.is_empty() {
-            paths.remove(&request.uri[..]);
-        }
-        table.made -= gone;
-        table.count -= 1;
         None
     })
+}
+
+enum Look {
+    Found(Rc<Ready>, Bytes),
+    /// It no longer holds: so many bytes are free.
+    Over(usize),
+    Nothing,
+}
+
+fn look(paths: &mut Paths, path: &[u8], request: &Request) -> Look {
+    let Some(kept) = paths.get_mut(path) else {
+        return Look::Nothing;
+    };
+    let Some(place) = kept.iter().position(|ready| ready.is_for(request)) else {
+        return Look::Nothing;
+    };
+    if let Some(bytes) = kept[place].bytes(request) {
+        return Look::Found(Rc::clone(&kept[place]), bytes);
+    }
+    let size = kept.swap_remove(place).size();
+    if kept.is_empty() {
+        paths.remove(path);
+    }
+    Look::Over(size)
 }
 
 /// Keeps a response whose head was just written as `head`, if it may be sent again.
 /// `body` is the body with its framing, where it is in memory.
 pub fn keep(request: &Request, response: &Response, head: Written<'_>, body: Option<&Bytes>) {
-    let Some(file) = &response.file else { return };
-    let Some(source) = source(response, file, body) else {
+    let Some(source) = source(response, body) else {
         return;
+    };
+    let (is_kept, path) = match &response.kept {
+        Some(kept) => (true, kept.target()),
+        None => (false, &request.uri[..]),
     };
     let location = request.location();
     // What depends on Accept-Encoding may depend on more for such requests.
@@ -307,10 +382,8 @@ pub fn keep(request: &Request, response: &Response, head: Written<'_>, body: Opt
         || request.internal
         || location.repeat == Repeat::Never
         || !is_plain_request(request)
+        || response.has_date
     {
-        return;
-    }
-    if response.has_date {
         return;
     }
     let second = (location.repeat == Repeat::WithinSecond).then(|| thread::unix_ms() / 1000);
@@ -326,17 +399,20 @@ pub fn keep(request: &Request, response: &Response, head: Written<'_>, body: Opt
             };
         }
         let server = request.server as usize;
-        if table.servers.len() <= server {
-            table.servers.resize_with(server + 1, HashMap::default);
+        let table = &mut *table;
+        let servers = match is_kept {
+            true => &mut table.kept,
+            false => &mut table.servers,
+        };
+        if servers.len() <= server {
+            servers.resize_with(server + 1, HashMap::default);
         }
         let kind = usize::from(request.keep_alive);
-        let kept = table.servers[server]
-            .entry(request.uri[..].into())
-            .or_default();
+        let kept = servers[server].entry(path.into()).or_default();
         let place = kept.iter().position(|ready| ready.is_for(request));
         if let Some(ready) = place.and_then(|place| kept.get(place))
             && ready.second == second
-            && ready.is_of(response, file)
+            && ready.is_of(response)
         {
             ready.keep(kind, head);
             return;
@@ -366,7 +442,18 @@ pub fn keep(request: &Request, response: &Response, head: Written<'_>, body: Opt
 }
 
 /// Where the bytes of a response like this one will come from; `None` where they cannot be kept.
-fn source(response: &Response, file: &Rc<Entry>, body: Option<&Bytes>) -> Option<Source> {
+fn source(response: &Response, body: Option<&Bytes>) -> Option<Source> {
+    if let Some(kept) = &response.kept {
+        let made = match &response.made {
+            None => None,
+            Some(compressed) => {
+                let body = body.filter(|body| body.len() <= MADE_MAX / 8)?;
+                Some((body.clone(), Rc::clone(compressed)))
+            }
+        };
+        return Some(Source::Kept(Rc::clone(kept), made));
+    }
+    let file = response.file.as_ref()?;
     Some(match (&response.copied, &response.made) {
         (Some(copied), _) => Source::Copy(file.without_content(), Rc::downgrade(copied)),
         (None, None) => Source::File(Rc::downgrade(file)),

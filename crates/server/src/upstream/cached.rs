@@ -1,6 +1,7 @@
 //! The cache before an upstream: what is kept answers in its place, and what it answers may be kept. `cache::lookup` says
 //! which; here it is done.
 
+mod again; // responses that are sent again as they were
 mod instead; // what is kept in place of a failure or 304
 mod keep; // whether a response is kept, and how
 mod serve; // responses of what is kept
@@ -318,7 +319,11 @@ impl Asking<'_> {
 
     fn serve(&mut self, status: CacheStatus, kept: &Kept) -> Phase<Box<Response>> {
         self.note(status, Some(&kept.entry));
-        respond(self.request, self.family, kept).map(Box::new)
+        let mut response = respond(self.request, self.family, kept)?;
+        if status == CacheStatus::Hit {
+            again::offer(self.request, self.family, &self.zone, kept, &mut response);
+        }
+        Ok(Box::new(response))
     }
 
     /// Reads along with what somebody else fetches.

@@ -13,6 +13,16 @@ enum Part {
     Capture(usize),
 }
 
+/// The names of the variables in a text that compiles, as they are written; captures are their digits.
+pub fn names(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|&byte| byte == b'$').skip(1).map(|piece| {
+        let piece = piece.strip_prefix(b"{").unwrap_or(piece);
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let end = piece.iter().position(|byte| !is_part(byte));
+        piece.get(..end.unwrap_or(piece.len())).unwrap_or_default()
+    })
+}
+
 /// A compiled value.
 #[derive(Debug, Clone, Default)]
 pub struct Template {

@@ -50,10 +50,7 @@ fn answer_ready(prepared: Prepared, active: Active) -> Option<(Prepared, Active)
         stream,
         ..
     } = prepared;
-    request.location = ready.location;
-    if let Some(compressed) = ready.compressed() {
-        *request.sent.compressed.borrow_mut() = Some(compressed);
-    }
+    ready.note(&mut request);
     let mut fields = fields.clone();
     fields.insert(header::DATE, fields::date());
     request.sent.status.set(200);
@@ -149,7 +146,7 @@ async fn send(stream: &Stream, request: &Request, mut response: Response) -> Res
         sent::record(request, &response, false);
     }
     request.sent.status.set(response.status);
-    if response.file.is_some() && !request.is_head() {
+    if (response.file.is_some() || response.kept.is_some()) && !request.is_head() {
         let memory = match &body {
             Body::Memory(bytes) => Some(bytes),
             _ => None,
