@@ -117,6 +117,11 @@ const DEPARTURES: &[(&str, &str, &str)] = &[
     ),
     (
         "http",
+        "tls",
+        "a connection keeps what its handshake has settled",
+    ),
+    (
+        "http",
         "variables",
         "a request keeps the values of variables by their numbers",
     ),
@@ -148,7 +153,7 @@ const DEPARTURES: &[(&str, &str, &str)] = &[
     (
         "variables",
         "tls",
-        "$ssl_cipher and $ssl_curve are named as the directives name them",
+        "$ssl_cipher and $ssl_curve are named as the directives name them; names in clients' certificates",
     ),
     (
         "variables",

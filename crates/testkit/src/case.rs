@@ -12,7 +12,7 @@ use crate::normalise::{self, Masks};
 use crate::origin::Origin;
 use crate::ports::{self, Lease};
 use crate::server::{Kind, Program, Server};
-use crate::{client::Client, difference, http2};
+use crate::{client::Client, difference, http2, tls};
 use blocks::Block;
 use std::path::{Path, PathBuf};
 
@@ -314,18 +314,27 @@ impl Run {
             .get(options.port - 1)
             .ok_or("the block names a port that the case does not use")?
             .port;
+        let certificates = self.directory.path().join("html");
+        let terms = tls::Terms {
+            cert: (options.cert.as_ref()).map(|name| certificates.join(name)),
+            tls12: options.tls12,
+            http2: options.http2,
+        };
         let mut client = match kept.take().filter(|_| !options.new) {
             Some(client) => client,
             None => Client::connect_from(options.from, port)
                 .and_then(|mut client| match &options.https {
-                    Some(name) => client.secure(name).map(|()| client),
-                    None => Ok(client),
+                    Some(name) if !options.http2 => {
+                        client.secure_with(name, &terms).map(|()| client)
+                    }
+                    _ => Ok(client),
                 })
                 .map_err(|error| format!("{}: {error}", block.name))?,
         };
         masks.port(client.local_port(), "CLIENT_PORT");
         if options.http2 {
-            let outcome = http2::exchange(client.into_stream(), &request.bytes)
+            let secured = (options.https.as_deref()).map(|name| (name, &terms));
+            let outcome = http2::exchange(client.into_stream(), secured, &request.bytes)
                 .map_err(|error| format!("{}: {error}", block.name))?;
             return Ok(match outcome {
                 http2::Outcome::Reply(reply) => normalise::one(&reply, masks),

@@ -60,7 +60,12 @@ impl Client {
 
     /// Speaks TLS from now on, asking for a server by its name; any certificate is taken.
     pub fn secure(&mut self, name: &str) -> std::io::Result<()> {
-        self.tls = Some(Box::new(crate::tls::connection(name)?));
+        self.secure_with(name, &crate::tls::Terms::default())
+    }
+
+    /// The same on other terms.
+    pub fn secure_with(&mut self, name: &str, terms: &crate::tls::Terms) -> std::io::Result<()> {
+        self.tls = Some(Box::new(crate::tls::connection(name, terms)?));
         Ok(())
     }
 

@@ -2,10 +2,13 @@
 //! as one of HTTP/1, and so is the reply.
 
 use crate::client::READ_LIMIT;
-use crate::reply::Reply;
+use crate::{reply::Reply, tls};
 use bytes::Bytes;
 use http::{HeaderMap, Request, Uri};
+use rustls::pki_types::ServerName;
 use std::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsConnector;
 
 /// What came back.
 pub enum Outcome {
@@ -14,15 +17,19 @@ pub enum Outcome {
     Ended(String),
 }
 
-/// Sends a request written as HTTP/1's and reads the reply.
-pub fn exchange(stream: TcpStream, request: &[u8]) -> Result<Outcome, String> {
+/// Sends a request written as HTTP/1's and reads the reply; `secured` is the name that is asked for by TLS.
+pub fn exchange(
+    stream: TcpStream,
+    secured: Option<(&str, &tls::Terms)>,
+    request: &[u8],
+) -> Result<Outcome, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
     let (head, body) = parse(request)?;
     runtime.block_on(async {
-        let answered = tokio::time::timeout(READ_LIMIT, answer(stream, head, body)).await;
+        let answered = tokio::time::timeout(READ_LIMIT, connect(stream, secured, head, body)).await;
         Ok(match answered {
             Ok(Ok(reply)) => Outcome::Reply(reply),
             Ok(Err(error)) => Outcome::Ended(reason(&error)),
@@ -73,11 +80,32 @@ fn parse(request: &[u8]) -> Result<(Request<()>, Bytes), String> {
     Ok((head, body))
 }
 
-async fn answer(stream: TcpStream, head: Request<()>, body: Bytes) -> Result<Reply, h2::Error> {
+async fn connect(
+    stream: TcpStream,
+    secured: Option<(&str, &tls::Terms)>,
+    head: Request<()>,
+    body: Bytes,
+) -> Result<Reply, h2::Error> {
     let stream = stream
         .set_nonblocking(true)
         .and_then(|()| tokio::net::TcpStream::from_std(stream));
-    let (mut client, connection) = h2::client::handshake(stream.map_err(io)?).await?;
+    let stream = stream.map_err(io)?;
+    let Some((name, terms)) = secured else {
+        return answer(stream, head, body).await;
+    };
+    let config = tls::config(terms).map_err(io)?;
+    let name = ServerName::try_from(name.to_string());
+    let name = name.map_err(|error| io(std::io::Error::other(error)))?;
+    let secured = TlsConnector::from(config).connect(name, stream).await;
+    answer(secured.map_err(io)?, head, body).await
+}
+
+async fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    head: Request<()>,
+    body: Bytes,
+) -> Result<Reply, h2::Error> {
+    let (mut client, connection) = h2::client::handshake(stream).await?;
     let driving = tokio::spawn(connection);
     let (response, mut sending) = client.send_request(head, body.is_empty())?;
     if !body.is_empty() {

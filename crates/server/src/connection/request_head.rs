@@ -1,6 +1,6 @@
 //! Limits on request heads, and what is made of a head that was read.
 
-use super::complaints;
+use super::{complaints, secured};
 use crate::config::accepted::check_pool_size;
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HS, Outcome, Set, buffers, flag, msec, number, row, size};
@@ -127,6 +127,9 @@ pub fn prepare(request: &mut Request, listener: usize) -> Result<(), u16> {
                 request.host.extend_from_slice(&host.name);
                 request.host_port = host.port;
             }
+            if !secured::host_is_of_handshake(request, listener) {
+                return Err(421);
+            }
             choose_server(request, listener);
         }
         Err(error) => {
@@ -167,11 +170,14 @@ pub fn prepare_refused(request: &mut Request, listener: usize) {
     }
 }
 
+/// The address's default server, or the one that the client has named in the handshake.
 fn choose_default_server(request: &mut Request, listener: usize) {
-    let server = request.generation.config.http.listens[listener]
-        .hosts
-        .default;
-    request.server = server;
+    let hosts = &request.generation.config.http.listens[listener].hosts;
+    let settled = request.connection.settled.get();
+    request.server = match settled.and_then(|settled| settled.server_name.as_ref()) {
+        None => hosts.default,
+        Some(name) => hosts.find(name.as_bytes(), request),
+    };
     request.location = request.server().base;
     request.received.set(request.buffer.len() as u64);
 }

@@ -157,24 +157,29 @@ impl Hosts {
     /// The server for `host` (lower case, without port): exact, longest `*.x`, longest `x.*`, first pattern, default.
     /// A pattern's captures are kept in the request.
     pub fn find(&self, host: &[u8], request: &Request) -> ServerId {
+        self.named(host, request).unwrap_or(self.default)
+    }
+
+    /// The same for a server that has this name. As in nginx, the names of an address's only server are not looked at.
+    pub fn named(&self, host: &[u8], request: &Request) -> Option<ServerId> {
         if self.only_default {
-            return self.default;
+            return None;
         }
         if let Some(&server) = self.exact.get(host) {
-            return server;
+            return Some(server);
         }
         let wildcard = self.wildcards.as_ref().and_then(|keys| keys.find(host));
         if let Some(server) = wildcard {
-            return server as ServerId;
+            return Some(server as ServerId);
         }
         if !host.is_empty() {
             for (matcher, server) in &self.patterns {
                 if matcher.matches(request, host).unwrap_or(false) {
-                    return *server;
+                    return Some(*server);
                 }
             }
         }
-        self.default
+        None
     }
 }
 

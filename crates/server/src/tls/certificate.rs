@@ -31,6 +31,14 @@ pub fn no_file(path: &Path, error: &io::Error) -> String {
     format!("(SSL: error:{packed:08X}:system library::{words}:calling fopen({path}, r) {last})")
 }
 
+/// The same of a file of issuers or of lists.
+#[must_use]
+pub fn no_verify_file(path: &Path, error: &io::Error) -> String {
+    let text = no_file(path, error);
+    let text = text.trim_end_matches(')');
+    format!("{text} error:05880002:x509 certificate routines::system lib)")
+}
+
 /// The certificates of a PEM file, the server's own first.
 pub fn chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let mut chain = Vec::new();

@@ -3,7 +3,8 @@
 
 use super::certificate::{self, Choice};
 use super::directive::Settings;
-use super::{ciphers, sessions, tickets};
+use super::path::Trust;
+use super::{ciphers, client, sessions, tickets};
 use crate::config::build::Paths;
 use crate::net::tls::{Records, fragment_size};
 use aws_lc_rs::digest;
@@ -25,6 +26,8 @@ pub struct Context {
     pub records: Records,
     /// The server has no certificate: who asks for it is turned away.
     pub rejects: bool,
+    /// Clients are asked for certificates, which these issuers should have signed.
+    pub trust: Option<Arc<Trust>>,
 }
 
 /// The protocols offered by ALPN, the preferred first.
@@ -57,9 +60,16 @@ impl Context {
         let versions = settings.protocols.versions();
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
-            .map_err(|_| "ssl_protocols and ssl_ciphers leave nothing to offer".to_owned())?
-            .with_no_client_auth();
-        let terms = terms(&keys);
+            .map_err(|_| "ssl_protocols and ssl_ciphers leave nothing to offer".to_owned())?;
+        let path = |name: &Bytes| path(paths, name);
+        let trust = client::trust(settings, source, &path)?;
+        let builder = match &trust {
+            Some(trust) => {
+                builder.with_client_cert_verifier(Arc::new(client::Asker(Arc::clone(trust))))
+            }
+            None => builder.with_no_client_auth(),
+        };
+        let terms = terms(&keys, trust.as_deref());
         let rejects = settings.reject_handshake;
         let mut config = builder.with_cert_resolver(Arc::new(Choice::new(keys)));
         let records = match settings.buffer_size {
@@ -79,6 +89,7 @@ impl Context {
             http2: with(true),
             records,
             rejects,
+            trust,
         })))
     }
 }
@@ -154,11 +165,16 @@ fn crypto(settings: &Settings) -> Result<CryptoProvider, String> {
     })
 }
 
-/// What a session is bound to: it is taken up only where the same certificates are shown.
-fn terms(keys: &[Arc<CertifiedKey>]) -> [u8; 16] {
+/// What a session is bound to: it is taken up only where the same certificates are shown, and the same issuers of
+/// clients' certificates are trusted.
+fn terms(keys: &[Arc<CertifiedKey>], trust: Option<&Trust>) -> [u8; 16] {
     let mut all = digest::Context::new(&digest::SHA256);
     for certificate in keys.iter().flat_map(|key| &key.cert) {
         all.update(certificate);
+    }
+    if let Some(trust) = trust {
+        all.update(&trust.depth.to_be_bytes());
+        trust.terms().for_each(|der| all.update(der));
     }
     let mut terms = [0; 16];
     terms.copy_from_slice(&all.finish().as_ref()[..16]);

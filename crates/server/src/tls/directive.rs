@@ -2,7 +2,7 @@
 
 use super::ciphers::{Protocols, protocol};
 use crate::config::build::Build;
-use crate::config::directive::{Arity, HS, Outcome, Set, flag, row, sec, size};
+use crate::config::directive::{Arity, HS, Outcome, Set, flag, number, row, sec, size};
 use crate::config::setting::{Complaint, Setting};
 use bytes::Bytes;
 use conf::table::Row;
@@ -109,6 +109,41 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         "Accepted: Nothing is fetched that would have to be verified.",
     ),
     row(
+        "ssl_verify_client",
+        HS,
+        Arity::Exactly(1),
+        verify_client,
+        "Whether clients are asked for certificates, and what becomes of those without a good one.",
+    ),
+    row(
+        "ssl_client_certificate",
+        HS,
+        Arity::Exactly(1),
+        |b, d| text(&mut b.server().tls.client_certificate, d),
+        "The issuers of clients' certificates; clients are told their names.",
+    ),
+    row(
+        "ssl_trusted_certificate",
+        HS,
+        Arity::Exactly(1),
+        |b, d| text(&mut b.server().tls.trusted_certificate, d),
+        "Further issuers that are trusted; clients are not told of them.",
+    ),
+    row(
+        "ssl_verify_depth",
+        HS,
+        Arity::Exactly(1),
+        |b, d| number(&mut b.server().tls.verify_depth, d),
+        "Certificates between a client's and a trusted one, at most.",
+    ),
+    row(
+        "ssl_crl",
+        HS,
+        Arity::Exactly(1),
+        |b, d| text(&mut b.server().tls.crl, d),
+        "Lists of certificates that were taken back.",
+    ),
+    row(
         "ssl_reject_handshake",
         HS,
         Arity::Flag,
@@ -116,6 +151,17 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         "Refuse clients that ask for this server.",
     ),
 ];
+
+/// What is asked of clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum VerifyClient {
+    #[default]
+    Off,
+    On,
+    Optional,
+    /// `optional_no_ca`: somebody else decides whether the issuer is known.
+    OptionalNoIssuer,
+}
 
 /// Where sessions are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -143,8 +189,27 @@ crate::config::setting::settings! {
     buffer_size: u64 = 0,
     reject_handshake: bool = false,
     dhparam: Bytes = Bytes::new(),
+    verify_client: VerifyClient = VerifyClient::Off,
+    client_certificate: Bytes = Bytes::new(),
+    trusted_certificate: Bytes = Bytes::new(),
+    verify_depth: u64 = 1,
+    crl: Bytes = Bytes::new(),
     stapling: bool = false,
     stapling_verify: bool = false,
+}
+
+fn verify_client(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    let setting = &mut build.server().tls.verify_client;
+    setting.vacant()?;
+    let word = &directive.args[0];
+    let value = match word.to_ascii_lowercase().as_slice() {
+        b"off" => VerifyClient::Off,
+        b"on" => VerifyClient::On,
+        b"optional" => VerifyClient::Optional,
+        b"optional_no_ca" => VerifyClient::OptionalNoIssuer,
+        _ => return Err(format!("invalid value \"{word}\"").into()),
+    };
+    setting.set(value)
 }
 
 fn stapling(build: &mut Build<'_>, directive: &Directive) -> Outcome {

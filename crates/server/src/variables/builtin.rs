@@ -8,6 +8,7 @@ mod received; // the request as it came
 mod relayed; // what other servers are told
 mod target; // where the request stands now
 mod tls; // what a handshake settled
+mod tls_client; // the certificate of a client
 mod upstream; // other servers that were asked
 
 use super::registry::Kind;
@@ -24,6 +25,7 @@ type Prefixed = (&'static str, EvaluateSuffix);
 const FIXED: &[&[Fixed]] = &[
     client::FIXED,
     tls::FIXED,
+    tls_client::FIXED,
     received::FIXED,
     target::FIXED,
     moment::FIXED,

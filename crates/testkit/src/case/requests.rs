@@ -32,6 +32,10 @@ pub struct Options {
     pub from: IpAddr,
     /// Speak TLS and ask for the server of this name.
     pub https: Option<String>,
+    /// Show this certificate: the name of files below `%ROOT%` without their ends.
+    pub cert: Option<String>,
+    /// Speak TLS 1.2.
+    pub tls12: bool,
 }
 
 pub fn assemble(block: &Block) -> Result<Request, String> {
@@ -61,6 +65,8 @@ fn options(block: &Block) -> Result<Options, String> {
         port: 1,
         from: IpAddr::from([127, 0, 0, 1]),
         https: None,
+        cert: None,
+        tls12: false,
     };
     for (name, value) in &block.options {
         let wrong = || format!("{}: option {name}={value} is not understood", block.name);
@@ -72,6 +78,8 @@ fn options(block: &Block) -> Result<Options, String> {
             ("http2", "") => options.http2 = true,
             ("https", "") => options.https = Some("localhost".to_string()),
             ("https", name) => options.https = Some(name.to_string()),
+            ("cert", name) => options.cert = Some(name.to_string()),
+            ("tls12", "") => options.tls12 = true,
             ("new", "") => options.new = true,
             ("split", count) => options.split = Some(count.parse().map_err(|_| wrong())?),
             ("port", number) => {

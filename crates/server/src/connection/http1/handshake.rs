@@ -8,6 +8,7 @@ use crate::connection::complaints;
 use crate::http::thread;
 use crate::net::tls::Session;
 use crate::tls::context::Context as Terms;
+use crate::tls::settled::Settled;
 use rustls::server::{Accepted, Acceptor};
 use std::io;
 use std::sync::Arc;
@@ -127,12 +128,13 @@ impl Http1 {
             Hello::Plain => return Ok(()),
             Hello::Whole(accepted, rest) => (accepted, rest),
         };
-        let (server, terms) = self.terms(&accepted);
+        let (server, name, terms) = self.terms(&accepted);
         let Some(terms) = terms.filter(|terms| !terms.rejects) else {
             // Whether it goes out or not, the connection is closed.
             let _gone = self.info.stream.try_send(NOT_HERE, false);
             return Err(Failure::Rejected);
         };
+        let mut settled = Settled::new(name, &accepted.client_hello());
         let http2 = offers_http2(&self.generation, self.listener, server);
         let connection = accepted.into_connection(terms.config(http2));
         let connection = connection.map_err(|(error, mut alert)| {
@@ -146,6 +148,16 @@ impl Http1 {
         self.info.stream.secure(session);
         let fed = self.info.stream.feed(&rest);
         fed.map_err(Failure::Failed)?;
+        self.finish_handshake().await?;
+        if let Some(session) = self.info.stream.tls() {
+            settled.look_at(&terms, session.borrow().connection().peer_certificates());
+        }
+        let _once = self.info.settled.set(Box::new(settled));
+        Ok(())
+    }
+
+    /// Carries the handshake on after the hello.
+    async fn finish_handshake(&mut self) -> Result<(), Failure> {
         std::future::poll_fn(|context| {
             if let Poll::Ready(done) = self.info.stream.poll_handshake(context) {
                 return Poll::Ready(done.map_err(|error| match error.kind() {
@@ -204,25 +216,25 @@ impl Http1 {
             .map(|()| Err(Failure::TimedOut))
     }
 
-    /// The server that a hello names, and on which terms it is spoken to.
-    fn terms(&self, accepted: &Accepted) -> (ServerId, Option<Arc<Terms>>) {
+    /// The server that a hello names, its name if there is one of that name, and on which terms it is spoken to.
+    fn terms(&self, accepted: &Accepted) -> (ServerId, Option<String>, Option<Arc<Terms>>) {
         let config = &self.generation.config;
         let hosts = &config.http.listens[self.listener].hosts;
-        let server = match accepted.client_hello().server_name() {
-            None => hosts.default,
+        let (server, name) = match accepted.client_hello().server_name() {
+            None => (hosts.default, None),
             Some(name) => {
                 let name = name.to_ascii_lowercase();
                 let request =
                     super::new_request(&self.generation, &self.info, thread::monotonic_ms());
-                let server = hosts.find(name.as_bytes(), &request);
+                let server = hosts.named(name.as_bytes(), &request);
                 super::recycle(request);
-                server
+                (server.unwrap_or(hosts.default), server.map(|_| name))
             }
         };
         // One without a certificate is reached by the default server's.
         let own = config.server(server).tls.as_ref();
         let terms = own.or(config.server(hosts.default).tls.as_ref());
-        (server, terms.cloned())
+        (server, name, terms.cloned())
     }
 }
 

@@ -5,7 +5,7 @@ use super::stream::Stream;
 use super::turns::{Piece, Priority};
 use crate::config::Generation;
 use crate::connection::http1::new_request;
-use crate::connection::{complaints, request_head};
+use crate::connection::{complaints, request_head, secured};
 use crate::http::request::Incoming;
 use crate::http::{Request, thread};
 use h2::RecvStream;
@@ -58,7 +58,9 @@ pub fn prepare(
             request_head::prepare_refused(&mut request, listener);
             Some(complaints::refused(&request, error))
         }
-        Ok(()) => request_head::prepare(&mut request, listener).err(),
+        Ok(()) => request_head::prepare(&mut request, listener)
+            .and_then(|()| secured::check(&request, config.http.listens[listener].listen.ssl))
+            .err(),
     };
     streams.has_passed(request.buffer.len());
     if !ended {

@@ -18,10 +18,6 @@ pub const FIXED: &[Fixed] = &[
             append(name.map(str::as_bytes), out)
         })
     }),
-    ("ssl_client_verify", |request, out| {
-        // No client is asked for a certificate.
-        with(request, |_| append(Some(b"NONE"), out))
-    }),
     ("ssl_curve", |request, out| {
         with(request, |connection| {
             let group = connection.negotiated_key_exchange_group();
