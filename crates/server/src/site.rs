@@ -174,6 +174,7 @@ impl Service<Arc<Config>> for Running {
             worker.tell(Command::Stop);
         }
         self.workers.into_iter().for_each(Worker::join);
+        crate::store::close_all();
         if let Some(keeper) = &self.keeper {
             keeper.stop();
         }

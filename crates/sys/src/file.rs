@@ -183,6 +183,16 @@ pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
+/// Bytes that a file system has left for those who are not root.
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: a structure of integers, for which zeros are a value.
+    let mut status: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends with a zero byte, and the structure is the call's to fill.
+    retry(|| check(unsafe { libc::statvfs(path.as_ptr(), &raw mut status) }))?;
+    Ok(status.f_bavail.saturating_mul(status.f_frsize))
+}
+
 /// Hands an open file to a user.
 pub fn change_owner(file: impl AsFd, user: Uid, group: Option<Gid>) -> io::Result<()> {
     // -1 leaves the group as it is.

@@ -183,10 +183,8 @@ impl Entry {
 
     /// Notes a use, for what goes when room is needed.
     pub fn note_use(&self, seconds: u64) {
-        if let Some(slot) = self.slot.get()
-            && slot.used.load(Ordering::Relaxed) != seconds
-        {
-            slot.used.store(seconds, Ordering::Relaxed);
+        if let Some(slot) = self.slot.get() {
+            slot.note_use(seconds);
         }
     }
 

@@ -1,6 +1,6 @@
 //! `proxy_cache_path`: a directory, a zone and their limits. Nothing is opened here.
 
-use super::zone::{Limits, Zone};
+use super::zone::{ENTRIES_MAX, ENTRY_BYTES, Limits, Zone};
 use crate::config::build::Build;
 use crate::config::directive::Outcome;
 use crate::config::setting::Complaint;
@@ -69,6 +69,7 @@ pub fn set(build: &mut Build<'_>, directive: &Directive, family: &'static str) -
         .in_prefix(&String::from_utf8_lossy(&directive.args[0]));
     let mut limits = Limits {
         bytes_max: u64::MAX,
+        entries: 0,
         bytes_free_min: 0,
         inactive: INACTIVE,
         memory: MEMORY,
@@ -116,6 +117,9 @@ pub fn set(build: &mut Build<'_>, directive: &Directive, family: &'static str) -
         let own = &directive.name;
         return Err(format!("\"{own}\" must have \"keys_zone\" parameter").into());
     };
+    limits.entries = usize::try_from(size / ENTRY_BYTES)
+        .unwrap_or(ENTRIES_MAX)
+        .min(ENTRIES_MAX);
     let path = Path {
         directory,
         family,
@@ -147,7 +151,7 @@ fn add(paths: &mut Paths, path: Path) -> Outcome {
     Ok(())
 }
 
-/// Reads `NAME:SIZE`. The size is checked as in nginx; a zone here grows with its entries.
+/// Reads `NAME:SIZE`. The size bounds the number of entries; a zone here grows with them.
 fn keys_zone(word: &str, value: &[u8]) -> Result<(Box<[u8]>, u64), Complaint> {
     let size = memchr::memchr(b':', value)
         .and_then(|colon| Some((colon, values::parse_size(value.get(colon + 1..)?)?)));

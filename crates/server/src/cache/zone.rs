@@ -21,8 +21,10 @@ use sys::errno::Errno;
 
 /// Bytes of a body that is kept in memory, too.
 pub const MEMORY_BODY_MAX: u64 = 256 * 1024;
-/// Entries of a zone.
+/// Entries of a zone, however large it is.
 pub const ENTRIES_MAX: usize = 16 << 20;
+/// What an entry takes of a zone's size: some 8000 of them go into a megabyte, as in nginx.
+pub const ENTRY_BYTES: u64 = 128;
 /// Keys that are counted before they are kept, and failures that are remembered; beyond them all are forgotten.
 const COUNTED_MAX: usize = 65_536;
 /// Causes of trouble that are remembered.
@@ -40,6 +42,8 @@ const USUAL_BYTES: u64 = 8192;
 pub struct Limits {
     /// Of the files.
     pub bytes_max: u64,
+    /// As many as the zone's memory has room for.
+    pub entries: usize,
     /// Of the file system.
     pub bytes_free_min: u64,
     /// Seconds without use after which an entry goes.
@@ -116,14 +120,14 @@ impl Zone {
         let zones = zones.get_or_insert_default();
         let name = (path.family, path.name.clone(), path.directory.clone());
         let zone = zones.entry(name).or_insert_with(|| {
-            let store = store::open(&path.directory, path.limits.bytes_max);
+            let store = store::open_in_blocks(&path.directory, path.limits.bytes_max);
             Arc::new(Zone::new(path.name.clone(), store, path.limits))
         });
         Arc::clone(zone)
     }
 
     fn new(name: Box<[u8]>, store: Arc<Store>, limits: Limits) -> Zone {
-        store.set_limits(limits.bytes_max, ENTRIES_MAX);
+        store.set_limits(limits.bytes_max, limits.entries);
         let expected = usize::try_from(limits.memory / USUAL_BYTES).unwrap_or(usize::MAX);
         Zone {
             name,
@@ -144,7 +148,7 @@ impl Zone {
 
     /// From now on with these limits.
     pub fn set_limits(&self, limits: Limits) {
-        self.store.set_limits(limits.bytes_max, ENTRIES_MAX);
+        self.store.set_limits(limits.bytes_max, limits.entries);
         self.inactive.store(limits.inactive, Ordering::Relaxed);
         self.bytes_free_min
             .store(limits.bytes_free_min, Ordering::Relaxed);
@@ -200,10 +204,15 @@ impl Zone {
             return Some(Kept { entry, file: None });
         }
         let key = Key::of(text);
-        let slot = self
-            .store
-            .find(key)
-            .or_else(|| self.store.find_on_disk(key))?;
+        let slot = match self.store.find(key) {
+            Some(slot) => slot,
+            None if self.store.is_scanned() => return None,
+            None => {
+                let zone = Arc::clone(self);
+                let look = move || zone.store.find_on_disk(key);
+                tokio::task::spawn_blocking(look).await.ok()??
+            }
+        };
         let fetched = match self.store.fetch(&slot, MEMORY_BODY_MAX, Reading::Cached) {
             Ok(None) => {
                 let (zone, slot) = (Arc::clone(self), Arc::clone(&slot));
@@ -403,17 +412,31 @@ impl Zone {
         }
     }
 
-    /// Drops what was not used for `inactive`.
-    pub fn drop_inactive(&self) {
+    /// Drops what was not used for `inactive`, of some parts of the store: all have had their turn in a part of that
+    /// time. A part is looked at without touching the disk.
+    pub fn drop_inactive(&self, parts: impl Iterator<Item = u16>) {
         let inactive = self.inactive.load(Ordering::Relaxed);
         let since = unix_seconds().saturating_sub(inactive);
-        for slot in self.store.unused_since(since) {
+        for slot in parts.flat_map(|part| self.store.unused_since(part, since)) {
             self.memory.remove(&slot.key);
             lock(&self.uses).remove(&slot.key);
             self.store.remove(&slot);
         }
         let now = i64::try_from(unix_seconds()).unwrap_or(i64::MAX);
         lock(&self.failures).retain(|_, (_, until)| *until >= now);
+    }
+
+    /// Drops what is used least where the file system has less than `min_free` left.
+    pub fn keep_free(&self) {
+        let least = self.bytes_free_min.load(Ordering::Relaxed);
+        if least == 0 {
+            return;
+        }
+        if let Ok(free) = sys::file::free_bytes(self.store.directory())
+            && free < least
+        {
+            self.store.free_up(least - free);
+        }
     }
 
     /// The failure that is kept for a key.

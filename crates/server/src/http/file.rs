@@ -7,7 +7,6 @@ use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use sys::file::Identity;
 use wire::fields::{date, etag};
 
@@ -107,6 +106,12 @@ impl Entry {
     }
 }
 
+/// Where something is kept that was used: whoever makes room there wants to know when.
+pub trait LastUse: Send + Sync {
+    /// In seconds since 1970.
+    fn note(&self, second: u64);
+}
+
 /// A file's bytes in a content coding, made ahead.
 pub struct Copied {
     /// The name of the coding.
@@ -118,8 +123,8 @@ pub struct Copied {
     pub offset: u64,
     pub length: u64,
     pub etag: Bytes,
-    /// When it was last used, in seconds since 1970, for whoever makes room where it is kept.
-    pub used: Option<Arc<AtomicU64>>,
+    /// Where it is kept, and uses are noted.
+    pub used: Option<Arc<dyn LastUse>>,
 }
 
 impl Copied {
@@ -148,10 +153,8 @@ impl Copied {
     pub fn note_use(&self) {
         counters::count_copy(self.number);
         let now = thread::unix_ms() / 1000;
-        if let Some(used) = &self.used
-            && used.load(Ordering::Relaxed) != now
-        {
-            used.store(now, Ordering::Relaxed);
+        if let Some(used) = &self.used {
+            used.note(now);
         }
     }
 }

@@ -47,8 +47,7 @@ pub enum Kept {
 #[must_use]
 pub fn find(store: &Store, key: Key) -> Option<Kept> {
     let slot = store.find(key)?;
-    slot.used
-        .store(crate::store::unix_seconds(), Ordering::Relaxed);
+    slot.note_use(crate::store::unix_seconds());
     // What cannot be read is as good as missing: it is made anew.
     let fetched = store.fetch(&slot, MEMORY_MAX, Reading::Cached).ok()??;
     decode(fetched)

@@ -6,6 +6,7 @@ use super::directive::{Http, Place, Settings};
 use super::mark::{self, Mark};
 use crate::encoding::best::Effort;
 use crate::encoding::negotiate::Coding;
+use crate::http::file::LastUse;
 use crate::store::{Fetched, Key, Reading, Slot, Store};
 use bytes::Bytes;
 use std::collections::HashSet;
@@ -33,13 +34,13 @@ pub enum Home {
 pub enum Known {
     /// It was made, and was not smaller by enough.
     Useless(Effort),
-    Memory(Bytes, Effort, Option<Arc<AtomicU64>>),
+    Memory(Bytes, Effort, Option<Arc<dyn LastUse>>),
     File {
         file: File,
         offset: u64,
         length: u64,
         effort: Effort,
-        used: Option<Arc<AtomicU64>>,
+        used: Option<Arc<dyn LastUse>>,
     },
     /// There is none yet.
     Missing,
@@ -171,7 +172,7 @@ fn look_in_store(
         Some(mark) if *head.text == *text => (mark.effort, mark.useful),
         _ => return Ok(Some(Known::Missing)),
     };
-    let used = Some(Arc::clone(&slot.used));
+    let used: Option<Arc<dyn LastUse>> = Some(Arc::<Slot>::clone(&slot));
     Ok(Some(match (known, fetched) {
         ((effort, false), _) => Known::Useless(effort),
         ((effort, true), Fetched::Memory { body, .. }) => Known::Memory(body, effort, used),

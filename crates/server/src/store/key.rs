@@ -37,6 +37,17 @@ impl Key {
         u128::from_str_radix(name, 16).ok().map(Key)
     }
 
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 16]) -> Key {
+        Key(u128::from_le_bytes(bytes))
+    }
+
+    /// The number that its file's directory has for a name: the first two digits.
+    #[must_use]
+    pub fn directory(self) -> usize {
+        (self.0 >> 120) as usize
+    }
+
     /// One of `count` parts of a table.
     #[must_use]
     pub fn part(self, count: usize) -> usize {
@@ -54,6 +65,8 @@ mod tests {
             let key = Key::of(text);
             assert_eq!(Key::parse(&key.name()), Some(key));
             assert!(key.part(16) < 16);
+            assert_eq!(Key::from_bytes(key.bytes()), key);
+            assert!(key.name().starts_with(&format!("{:02x}", key.directory())));
         }
         assert_ne!(Key::of(b"a"), Key::of(b"b"));
         for name in ["", "a", &"g".repeat(32), &"A".repeat(32), &"0".repeat(33)] {

@@ -1,19 +1,23 @@
 //! The variant store (DESIGN decision 8): entries of a key, metadata and a body, each a file of one directory. An entry is
 //! whole or not there, whenever the process ends: it gets its name when it is written, and its head and body carry hashes,
-//! which are compared before the first use after a start. A size limit is kept by dropping what was not used for longest.
+//! which are compared before the first use after a start. A size limit is kept by dropping what is used least
+//! (`queue.rs`).
 //!
 //! Nothing here waits for a lock while it touches a file. What calls the disk says so; network threads use `fetch` with
 //! `Reading::Cached`, which only takes what the page cache holds.
 
 pub mod format;
 pub mod index;
+mod journal;
 pub mod key;
+mod queue;
 mod scan;
 pub mod table;
 mod writer;
 
 pub use format::Head;
 pub use index::Slot;
+pub use journal::Told;
 pub use key::Key;
 pub use scan::PARTS as SCAN_PARTS;
 pub use writer::Writer;
@@ -34,12 +38,18 @@ const HEAD_READ: usize = 4096;
 /// Bytes of a body that are read at once where it is only hashed.
 const PIECE: usize = 64 * 1024;
 
+/// What most file systems give out at once.
+const BLOCK: u64 = 4096;
+
 /// A directory of entries.
 pub struct Store {
     directory: PathBuf,
     bytes_max: AtomicU64,
     entries_max: AtomicUsize,
+    /// What files take up is counted in these.
+    block: u64,
     index: Index,
+    journal: journal::Journal,
     version: AtomicU64,
     scanned: AtomicBool,
     evicted: AtomicU64,
@@ -83,6 +93,25 @@ pub fn open(directory: &Path, bytes_max: u64) -> Arc<Store> {
     Arc::clone(store)
 }
 
+/// The same for a store whose files count by the blocks they take up.
+#[must_use]
+pub fn open_in_blocks(directory: &Path, bytes_max: u64) -> Arc<Store> {
+    let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+    let stores = stores.get_or_insert_default();
+    let store = stores.entry(directory.to_path_buf()).or_insert_with(|| {
+        let mut store = Store::new(directory, bytes_max);
+        store.block = BLOCK;
+        Arc::new(store)
+    });
+    store.bytes_max.store(bytes_max, Ordering::Relaxed);
+    Arc::clone(store)
+}
+
+/// The process ends: what the stores know is written down.
+pub fn close_all() {
+    all().iter().for_each(|store| store.close_journal());
+}
+
 /// The process's stores, in the order of their names.
 #[must_use]
 pub fn all() -> Vec<Arc<Store>> {
@@ -103,7 +132,9 @@ impl Store {
             directory: directory.to_path_buf(),
             bytes_max: AtomicU64::new(bytes_max),
             entries_max: AtomicUsize::new(ENTRIES_MAX),
+            block: 1,
             index: Index::default(),
+            journal: journal::Journal::default(),
             version: AtomicU64::new(0),
             scanned: AtomicBool::new(false),
             evicted: AtomicU64::new(0),
@@ -127,16 +158,33 @@ impl Store {
         self.make_room();
     }
 
-    /// Every entry that was not used since `second`, counted since 1970.
+    /// Every entry of a part that was not used since `second`, counted since 1970.
     #[must_use]
-    pub fn unused_since(&self, second: u64) -> Vec<Arc<Slot>> {
-        self.index.unused_since(second)
+    pub fn unused_since(&self, part: u16, second: u64) -> Vec<Arc<Slot>> {
+        let is_old = |slot: &Slot| slot.used() < second;
+        self.index.of_part(usize::from(part), is_old)
     }
 
     /// Every entry.
     #[must_use]
     pub fn slots(&self) -> Vec<Arc<Slot>> {
-        self.index.unused_since(u64::MAX)
+        let parts = 0..index::PARTS;
+        parts
+            .flat_map(|part| self.index.of_part(part, |_| true))
+            .collect()
+    }
+
+    /// Drops what is used least until so many bytes are free that were not, or there is nothing left.
+    pub fn free_up(&self, bytes: u64) {
+        let most = self.bytes().saturating_sub(bytes);
+        while let Some(slot) = self.index.surplus(most, usize::MAX) {
+            self.remove(&slot);
+            self.evicted.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn slot(&self, key: Key, bytes: u64, group: u64, used: u64, checked: bool) -> Arc<Slot> {
+        Slot::in_blocks(key, bytes, group, used, checked, self.block)
     }
 
     /// Changes whenever an entry comes: what was not found need not be looked for again before that.
@@ -208,7 +256,7 @@ impl Store {
         }
         let file = sys::file::open(&self.path(key)).ok()?;
         let head = self.read_head(&file, key, Reading::Blocking).ok()??;
-        let slot = Slot::new(key, head.file_bytes(), head.group, unix_seconds(), false);
+        let slot = self.slot(key, head.file_bytes(), head.group, unix_seconds(), false);
         Some(self.adopt(slot))
     }
 
@@ -305,6 +353,7 @@ impl Store {
     /// Drops an entry.
     pub fn remove(&self, slot: &Arc<Slot>) {
         if self.index.remove(slot) {
+            self.journal.went(slot.key);
             // One that is not there needs no removing; one that cannot be removed is overwritten or found by a scan.
             let _gone = std::fs::remove_file(self.path(slot.key));
         }
@@ -325,6 +374,7 @@ impl Store {
     }
 
     fn adopt(&self, slot: Arc<Slot>) -> Arc<Slot> {
+        self.journal.came(&slot);
         let slot = self.index.adopt(slot);
         self.make_room();
         self.version.fetch_add(1, Ordering::AcqRel);
@@ -332,14 +382,15 @@ impl Store {
     }
 
     fn added(&self, slot: Arc<Slot>) {
-        self.index.insert(slot);
+        self.index.insert(Arc::clone(&slot));
+        self.journal.came(&slot);
         self.make_room();
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
     fn make_room(&self) {
         let entries_max = self.entries_max.load(Ordering::Relaxed);
-        for slot in self.index.surplus(self.bytes_max(), entries_max) {
+        while let Some(slot) = self.index.surplus(self.bytes_max(), entries_max) {
             self.remove(&slot);
             self.evicted.fetch_add(1, Ordering::Relaxed);
         }

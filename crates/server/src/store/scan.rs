@@ -5,6 +5,7 @@ use super::index::Slot;
 use super::key::Key;
 use super::writer::{TEMPORARY, is_abandoned};
 use super::{Reading, Store, unix_seconds};
+use std::collections::HashSet;
 use std::fs::DirEntry;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,35 +21,40 @@ impl Store {
             self.remove_abandoned();
         }
         let directory = self.directory.join(format!("{part:02x}"));
+        let mut seen = HashSet::new();
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-            self.scan_entry(&entry, &keep);
+            seen.extend(self.scan_entry(&entry, &keep));
+        }
+        // What an index told of that is not there. What this process wrote or has looked at is.
+        let is_missing = |slot: &Slot| !slot.is_checked() && !seen.contains(&slot.key);
+        for slot in self.index.of_part(usize::from(part), is_missing) {
+            self.index.remove(&slot);
+            self.journal.went(slot.key);
         }
         if part + 1 >= PARTS {
             self.scanned.store(true, Ordering::Relaxed);
         }
     }
 
-    fn scan_entry(&self, entry: &DirEntry, keep: &impl Fn(&Head) -> bool) {
+    /// The key of an entry's file.
+    fn scan_entry(&self, entry: &DirEntry, keep: &impl Fn(&Head) -> bool) -> Option<Key> {
         // What is not named as an entry is not ours.
-        let Some(key) = entry.file_name().to_str().and_then(Key::parse) else {
-            return;
-        };
+        let key = entry.file_name().to_str().and_then(Key::parse)?;
         if self.find(key).is_some() {
-            return;
+            return Some(key);
         }
         let path = entry.path();
-        let Ok(file) = sys::file::open(&path) else {
-            return;
-        };
+        let file = sys::file::open(&path).ok()?;
         let head = self.read_head(&file, key, Reading::Blocking).ok().flatten();
         match head.filter(|head| keep(head)) {
             Some(head) => {
-                let slot = Slot::new(key, head.file_bytes(), head.group, used(entry), false);
+                let slot = self.slot(key, head.file_bytes(), head.group, used(entry), false);
                 let _known: Arc<Slot> = self.adopt(slot);
             }
             // It was broken, or is no longer wanted; the next scan may try again.
             None => drop(std::fs::remove_file(path)),
         }
+        Some(key)
     }
 
     fn remove_abandoned(&self) {

@@ -2,10 +2,10 @@
 
 use super::*;
 
-struct Folder(PathBuf);
+pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    pub(super) fn new(name: &str) -> Folder {
         let name = format!("gannet-store-{name}-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let _fresh = std::fs::remove_dir_all(&path);
@@ -36,7 +36,7 @@ impl Drop for Folder {
 
 const MB: u64 = 1 << 20;
 
-fn scan(store: &Store) {
+pub(super) fn scan(store: &Store) {
     for part in 0..scan::PARTS {
         store.scan_part(part, |_| true);
     }

@@ -103,7 +103,7 @@ impl Writer {
         }
         self.temporary = None;
         let bytes = self.head.file_bytes();
-        let slot = Slot::new(key, bytes, self.head.group, unix_seconds(), true);
+        let slot = store.slot(key, bytes, self.head.group, unix_seconds(), true);
         store.added(Arc::clone(&slot));
         Ok(slot)
     }
@@ -119,7 +119,7 @@ impl Drop for Writer {
 }
 
 /// A new file to write to.
-fn create_file(directory: &Path) -> io::Result<(File, PathBuf)> {
+pub(super) fn create_file(directory: &Path) -> io::Result<(File, PathBuf)> {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let path = directory.join(format!("{TEMPORARY}{}-{number}", sys::process::own_pid()));
     let open = || {
