@@ -21,6 +21,7 @@ mod php;
 mod profile;
 mod relayed;
 mod report;
+mod rules;
 mod server;
 mod side_by_side;
 mod small_light;
@@ -38,6 +39,7 @@ const USAGE: &str = "\
 usage: gannet-bench static  [OPTIONS]        files
        gannet-bench fastcgi [OPTIONS]        a trivial PHP script
        gannet-bench proxy   [OPTIONS]        a server behind, on kept connections
+       gannet-bench rules   [OPTIONS]        limits, access and maps around a file; geo tables, zones (GANNET_BENCH_KEYS=NUMBER)
        gannet-bench cache   [OPTIONS]        what a cache keeps: hits, the gallery, a million entries (GANNET_BENCH_ENTRIES=N)
        gannet-bench gzip    [OPTIONS]        files compressed on the fly, level by level (GANNET_BENCH_FILES=DIRECTORY)
        gannet-bench small_light [OPTIONS]    pictures resized, as a published plan asks for them (GANNET_BENCH_PICTURE=FILE)
@@ -49,7 +51,7 @@ usage: gannet-bench static  [OPTIONS]        files
        gannet-bench floor PORT FILE [close]  the bare loop, for use by hand
 
   --only CASES          static: 0b,1k,10k,100k,1m,10m,close,log,log-buffered,idle; proxy: 1k,100k;
-                        cache: proxy-1k,proxy-10k,proxy-100k, fastcgi-1k ... 100k, gallery,million,limit;
+                        cache: proxy-1k,proxy-10k,proxy-100k, fastcgi-1k ... 100k, gallery,million,limit; rules: rules,filters,geo,keys;
                         fastcgi: script; tls: 0b ... 1m,full-rsa-1.2 ... resumed-1.3,h2-1k,h2-100k,idle; gzip: 1,2 ... 9; compressed: repeated,ahead,p99; images: 250,1000,served; gallery: static,dynamic,ondemand,auto,sweep
   --servers NAMES       static: nginx,gannet,floor and those given by --server; proxy, gallery: nginx,gannet;
                         gzip: nginx,each,again (Gannet without and with its memory of bodies);
@@ -72,6 +74,7 @@ fn main() -> Result<()> {
         Some("proxy") => relayed::run_proxy(&options::parse(&relayed::PROXY, arguments)?),
         Some("cache") => cache::run(&options::parse(&cache::BENCH, arguments)?),
         Some("gzip") => gzip::run(&options::parse(&gzip::BENCH, arguments)?),
+        Some("rules") => rules::run(&options::parse(&rules::BENCH, arguments)?),
         Some("small_light") => small_light::run(&options::parse(&small_light::BENCH, arguments)?),
         Some("images") => images::run(&options::parse(&images::BENCH, arguments)?),
         // What `images` starts for each picture.

@@ -45,7 +45,7 @@ const PROXY_CONNECTIONS: usize = 64;
 
 /// One measurement, in microseconds of CPU per request.
 pub struct Sample {
-    server_us: f64,
+    pub server_us: f64,
     php_us: f64,
     requests_per_second: f64,
     p99_us: u64,
@@ -53,22 +53,26 @@ pub struct Sample {
 }
 
 pub struct Row {
-    case: &'static str,
-    server: String,
+    pub case: &'static str,
+    pub server: String,
     samples: Vec<Sample>,
 }
 
 impl Row {
-    fn values(&self, value: impl Fn(&Sample) -> f64) -> Vec<f64> {
+    pub fn values(&self, value: impl Fn(&Sample) -> f64) -> Vec<f64> {
         self.samples.iter().map(value).collect()
     }
 
-    fn spread(&self, value: impl Fn(&Sample) -> f64) -> Spread {
+    pub fn spread(&self, value: impl Fn(&Sample) -> f64) -> Spread {
         Spread::of(self.samples.iter().map(value))
     }
 }
 
 impl Sample {
+    pub fn rate(&self) -> f64 {
+        self.requests_per_second
+    }
+
     fn total_us(&self) -> f64 {
         self.server_us + self.php_us
     }

@@ -41,6 +41,11 @@ pub fn at_most(case: &str, against: Against) -> Option<f64> {
 pub const SERVER_CPU: &str = "server's CPU per request";
 pub const TOTAL_CPU: &str = "CPU per request, PHP's included,";
 
+/// What a request past limits, access rules and maps may cost of nginx's, and one past filters that do not apply of the
+/// bare case's.
+pub const OF_RULES: f64 = 0.80;
+pub const OF_FILTERS: f64 = 1.03;
+
 /// What a response from the cache may cost of nginx's.
 const OF_HITS: f64 = 0.75;
 /// The same for answers from behind the server: case, what is compared, and the largest ratio to nginx.
