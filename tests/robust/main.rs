@@ -9,6 +9,7 @@ mod reload; // SIGHUP
 mod signals; // QUIT, TERM, USR1, USR2, WINCH // a worker that is killed, a request that panics
 
 mod exhaustion; // connections, descriptors, files that shrink
+mod growth; // responses that are made to grow
 mod hostile; // requests that are none
 mod keepalive; // how long a connection is kept
 mod pools; // PHP workers

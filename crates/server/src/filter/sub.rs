@@ -1,7 +1,7 @@
 //! `sub_filter`: texts in a response's body replaced by others.
 
 use super::compress::forget_length;
-use super::rewritten::{self, Change};
+use super::rewritten::{self, Change, GROWN_MAX};
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HSL, Outcome, Set, flag, row};
 use crate::http::media_types::{self, MediaTypes};
@@ -117,8 +117,11 @@ struct Substitution {
     once: bool,
     /// Which bytes a text may begin with, in either case.
     begins: [bool; 256],
-    /// Bytes that may be the beginning of a text.
+    /// Bytes that may be the beginning of a text, or that are still to be looked at.
     kept: Vec<u8>,
+    has_stopped: bool,
+    /// Nothing more comes.
+    is_whole: bool,
 }
 
 /// What stands at a place.
@@ -137,6 +140,8 @@ impl Substitution {
             once,
             begins: [false; 256],
             kept: Vec::new(),
+            has_stopped: false,
+            is_whole: false,
         };
         substitution.index();
         substitution
@@ -166,16 +171,21 @@ impl Substitution {
     }
 
     /// Changes `input` into `out`; what cannot be told yet is kept.
-    fn change(&mut self, input: &[u8], whole: bool, out: &mut Vec<u8>) {
+    fn change(&mut self, input: &[u8], out: &mut Vec<u8>) {
         let mut rest = input;
         while !self.pairs.is_empty() {
+            if out.len() >= GROWN_MAX && !rest.is_empty() {
+                self.kept = rest.to_vec();
+                self.has_stopped = true;
+                return;
+            }
             let begins = |byte: &u8| self.begins[usize::from(*byte)];
             let Some(place) = rest.iter().position(begins) else {
                 break;
             };
             out.extend_from_slice(&rest[..place]);
             rest = &rest[place..];
-            match self.at(rest, whole) {
+            match self.at(rest, self.is_whole) {
                 Found::Pair(index) => {
                     let pair = &self.pairs[index];
                     out.extend_from_slice(&pair.replacement);
@@ -202,16 +212,25 @@ impl Substitution {
 impl Change for Substitution {
     fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) {
         if self.kept.is_empty() {
-            return self.change(input, false, out);
+            return self.change(input, out);
         }
-        let mut joined = std::mem::take(&mut self.kept);
-        joined.extend_from_slice(input);
-        self.change(&joined, false, out);
+        self.kept.extend_from_slice(input);
+        self.go_on(out);
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) {
+        self.is_whole = true;
+        self.go_on(out);
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.has_stopped
+    }
+
+    fn go_on(&mut self, out: &mut Vec<u8>) {
+        self.has_stopped = false;
         let kept = std::mem::take(&mut self.kept);
-        self.change(&kept, true, out);
+        self.change(&kept, out);
     }
 }
 
@@ -272,5 +291,26 @@ mod tests {
                 assert_eq!(out, expected, "{text} in pieces of {size}");
             }
         }
+    }
+    /// A body that grows a thousandfold is made piece by piece.
+    #[test]
+    fn what_grows_is_made_in_pieces() {
+        let long: &'static str = "0123456789".repeat(1000).leak();
+        let mut substitution = substitution(&[("x", long)], false);
+        let (mut length, mut pieces) = (0, 0);
+        let mut out = Vec::new();
+        substitution.feed(&[b'x'; 1000], &mut out);
+        loop {
+            assert!(out.len() < GROWN_MAX + long.len());
+            length += out.len();
+            pieces += 1;
+            out.clear();
+            if !substitution.has_stopped() {
+                break;
+            }
+            substitution.go_on(&mut out);
+        }
+        substitution.finish(&mut out);
+        assert!(out.is_empty() && length == 1000 * long.len() && pieces > 30);
     }
 }
