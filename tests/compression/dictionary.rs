@@ -1,9 +1,9 @@
 //! Dictionaries (RFC 9842): versions of a script that differ a little, for clients that have the former one.
 
+use crate::browser;
 use crate::site::{Site, decoded, until};
 use std::fs;
 use std::io::Read;
-use std::process::Command;
 use testkit::origin::Origin;
 use testkit::reply::Reply;
 
@@ -291,16 +291,6 @@ const rest = () => new Promise(ok => setTimeout(ok, 1000));
 })();
 </script>";
 
-/// A browser that was told to end.
-struct Browser(std::process::Child);
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        let _gone = Command::new("kill").arg(self.0.id().to_string()).status();
-        let _status = self.0.wait();
-    }
-}
-
 #[test]
 fn chromium_uses_dictionaries() {
     for order in ["zstd br gzip", "br zstd gzip"] {
@@ -321,26 +311,9 @@ fn chromium_uses_dictionaries() {
             .collect();
         files.push(("index.html", PAGE.as_bytes()));
         let site = Site::start("", &inside, &files);
-        let browser = Command::new("chromium")
-            .args([
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--remote-debugging-port=0",
-            ])
-            .arg(format!(
-                "--user-data-dir={}",
-                site.directory.path().join("browser").display()
-            ))
-            .arg(format!("http://localhost:{}/", site.port))
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn();
-        let Ok(browser) = browser else {
-            println!("skipped: chromium is not installed");
+        let Some(_browser) = browser::open(&site) else {
             return;
         };
-        let _browser = Browser(browser);
         until("the page has all versions", || {
             site.access_log().contains("/said/")
         });

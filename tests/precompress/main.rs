@@ -4,5 +4,6 @@ mod beside;
 mod command;
 mod crash;
 mod freshness;
+mod reload;
 mod site;
 mod trouble;

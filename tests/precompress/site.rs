@@ -62,6 +62,18 @@ impl Site {
         self.server = Some(Server::start(&program, self.directory.path()).unwrap());
     }
 
+    /// Has the server read its configuration again, with something in place of something else.
+    pub fn reload(&self, from: &str, to: &str) {
+        let path = self.directory.path().join("nginx.conf");
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "{from}");
+        // Whole at every moment: the server may be reading for an earlier signal.
+        let next = path.with_extension("next");
+        fs::write(&next, text.replace(from, to)).unwrap();
+        fs::rename(next, &path).unwrap();
+        self.server.as_ref().unwrap().signal("HUP");
+    }
+
     pub fn kill(&mut self) {
         if let Some(mut server) = self.server.take() {
             server.signal("KILL");

@@ -132,13 +132,24 @@ impl Raw {
         Settings {
             least_version: self.least_version.or(&parent.least_version),
             proxied: self.proxied.unwrap_or(parent.proxied),
-            disable: match &self.disable {
-                Some(disable) => Some(Arc::new(disable.clone())),
-                None => parent.disable.clone(),
-            },
+            disable: self.resolve_disable(parent),
             vary: self.vary.or(&parent.vary),
             order: self.order.or(&parent.order),
         }
+    }
+}
+
+impl Raw {
+    /// As in nginx `msie6` is inherited also where a block has patterns of its own; patterns are not, where it has a word.
+    fn resolve_disable(&self, parent: &Settings) -> Option<Arc<Disable>> {
+        let Some(own) = &self.disable else {
+            return parent.disable.clone();
+        };
+        let inherited = parent.disable.as_ref().is_some_and(|outer| outer.msie6);
+        Some(Arc::new(Disable {
+            msie6: own.msie6 || inherited,
+            patterns: own.patterns.clone(),
+        }))
     }
 }
 

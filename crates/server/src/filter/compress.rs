@@ -188,7 +188,7 @@ fn take_hint(response: &mut Response) -> Hint {
             .filter(|level| *level > 0)
             .map_or(Hint::None, Hint::Level),
     };
-    response.headers.remove(HINT);
+    response.take_out(HINT);
     hint
 }
 
@@ -199,7 +199,7 @@ fn is_whole(body: &Body) -> bool {
 /// The response is no longer the bytes it was: no length, no ranges, and a tag that is weak.
 pub fn forget_identity(response: &mut Response) {
     forget_length(response);
-    response.headers.remove("Accept-Ranges");
+    response.take_out("Accept-Ranges");
 }
 
 /// The same, but that an upstream's Accept-Ranges stays.

@@ -53,7 +53,7 @@ pub fn apply(request: &Request, response: &mut Response) {
     if permission::takes_gzip(request, Some(response)) {
         return;
     }
-    response.headers.remove("Content-Encoding");
+    response.take_out("Content-Encoding");
     forget_identity(response);
     if !request.is_head() {
         let source = body_reader::stream(std::mem::take(&mut response.body), READ);

@@ -74,7 +74,7 @@ pub fn apply(request: &Request, response: &mut Response) -> Phase {
     response.charset = None;
     response.content_length = None;
     response.allow_ranges = false;
-    response.headers.remove("Content-Encoding");
+    response.take_out("Content-Encoding");
     response.body = Body::Empty;
     Ok(())
 }

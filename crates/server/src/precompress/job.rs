@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use sys::file::{Identity, Status};
@@ -42,6 +43,17 @@ pub struct Job {
 
 /// The files that wait for their copies or are being compressed, by path and place; each waits once.
 static PENDING: Mutex<Option<HashSet<Key>>> = Mutex::new(None);
+
+/// Whether the configuration in force makes copies anywhere; what still waits when it does not is let go.
+static WANTED: AtomicBool = AtomicBool::new(true);
+
+pub fn set_wanted(wanted: bool) {
+    WANTED.store(wanted, Ordering::Relaxed);
+}
+
+fn is_wanted() -> bool {
+    WANTED.load(Ordering::Relaxed)
+}
 
 /// Queues a job. It is done if the same file waits already.
 pub fn submit(urgency: Urgency, job: Job) -> Result<(), Full> {
@@ -96,6 +108,9 @@ impl Job {
 
     fn run(self, urgency: Urgency, attempt: u32) {
         let pending = Pending(self.key());
+        if !is_wanted() {
+            return;
+        }
         match self.make() {
             Ok(Outcome::Done) => {}
             Ok(Outcome::Unsettled) if attempt < ATTEMPTS => {
@@ -145,7 +160,7 @@ impl Job {
         if sys::file::status(&file)?.identity != identity || body.len() as u64 != identity.size {
             return Ok(Outcome::Unsettled);
         }
-        for coding in lacking {
+        for coding in lacking.into_iter().take_while(|_| is_wanted()) {
             match self.make_one(coding, &status, &body) {
                 Err(Refused::Changed) => return Ok(Outcome::Unsettled),
                 // A folder that went, say: nothing is wrong with the place.

@@ -55,6 +55,8 @@ static SCANNED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// Takes the roots of a configuration that comes into force.
 pub fn start(config: &Config) {
     let http = &config.http.precompress;
+    let is_on = |location: &Location| location.settings.precompress.on;
+    job::set_wanted(config.http.locations.iter().any(is_on));
     let roots: Vec<Root> = config
         .http
         .locations

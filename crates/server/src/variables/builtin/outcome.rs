@@ -126,7 +126,10 @@ fn ratio(request: &Request, coding: &str, out: &mut Vec<u8>) -> bool {
     let Some(compressed) = compressed.as_ref().filter(|made| made.coding == coding) else {
         return false;
     };
-    let (taken, given) = (compressed.taken.get(), compressed.given.get());
+    append_ratio(compressed.taken.get(), compressed.given.get(), out)
+}
+
+fn append_ratio(taken: u64, given: u64, out: &mut Vec<u8>) -> bool {
     if given == 0 {
         return false;
     }
@@ -148,4 +151,26 @@ fn limit_rate(request: &Request, out: &mut Vec<u8>) -> bool {
         None => 0,
     };
     append_number(rate, out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_have_two_decimals_and_are_rounded() {
+        for (taken, given, expected) in [
+            (1000, 100, "10.00"),
+            (17, 8, "2.13"),
+            (21249, 10000, "2.12"),
+            (2999, 1000, "3.00"),
+            (1, 3, "0.33"),
+            (0, 20, "0.00"),
+            (5, 0, ""),
+        ] {
+            let mut out = Vec::new();
+            assert_eq!(append_ratio(taken, given, &mut out), !expected.is_empty());
+            assert_eq!(out, expected.as_bytes(), "{taken} {given}");
+        }
+    }
 }
