@@ -1,7 +1,9 @@
 //! `gannet study` from the outside: a short one is measured, told and drawn, and nothing is left behind.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::io::Read;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use testkit::directory::Directory;
 
 /// Runs in a directory of its own, which also holds what is temporary.
@@ -96,6 +98,70 @@ fn seen_in_chromium(directory: &Directory, file: &str, charts: usize) {
 }
 
 #[test]
+fn ctrl_c_ends_servers_and_tells_what_was_measured() {
+    let directory = Directory::create();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gannet"))
+        .args([
+            "study",
+            "connections",
+            "--workers",
+            "1",
+            "--users",
+            "2",
+            "--seconds",
+            "0.3",
+            "--rounds",
+            "1000",
+        ])
+        .current_dir(directory.path())
+        .env("TMPDIR", directory.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let id = child.id();
+    let work = directory.path().join(format!("gannet-study-{id}"));
+    let deadline = Instant::now() + Duration::from_secs(30);
+    // The second configuration stands there: the first measurement is done.
+    let configuration = || {
+        fs::read(work.join("nginx.conf"))
+            .ok()
+            .filter(|text| !text.is_empty())
+    };
+    let wait = |other: Option<Vec<u8>>| {
+        while configuration().is_none() || configuration() == other {
+            assert!(Instant::now() < deadline);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        configuration()
+    };
+    wait(wait(None));
+    let server: i32 = loop {
+        let written = fs::read_to_string(work.join("server.pid")).unwrap_or_default();
+        match written.trim().parse() {
+            Ok(server) => break server,
+            Err(_) => assert!(Instant::now() < deadline),
+        }
+    };
+    let pid = |number| rustix::process::Pid::from_raw(number).unwrap();
+    let study = pid(i32::try_from(id).unwrap());
+    rustix::process::kill_process(study, rustix::process::Signal::INT).unwrap();
+    let mut told = String::new();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut told)
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{told}");
+    assert!(
+        told.contains("Interrupted: what was measured until then."),
+        "{told}"
+    );
+    assert!(rustix::process::test_kill_process(pid(server)).is_err());
+    assert!(!work.exists());
+}
+
+#[test]
 fn what_is_wrong_is_told_in_a_line() {
     let directory = Directory::create();
     for (arguments, text) in [
@@ -120,6 +186,10 @@ fn what_is_wrong_is_told_in_a_line() {
         ),
         (
             &["study", "gzip", "--url", "http://127.0.0.1:1/"],
+            "cannot connect to 127.0.0.1:1",
+        ),
+        (
+            &["study", "cache", "--url", "http://127.0.0.1:1/"],
             "cannot connect to 127.0.0.1:1",
         ),
         (&["tune", "--seconds", "x"], "between 0.05 and 86400"),

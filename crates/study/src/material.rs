@@ -6,6 +6,7 @@ use crate::workspace::Workspace;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 pub const RSA: (&str, &str) = (
     include_str!("material/rsa.crt"),
@@ -125,6 +126,92 @@ pub fn fetch(url: &str) -> Result<Vec<u8>, String> {
         200 => Err(format!("{url} is empty")),
         status => Err(format!("{url} answers with status {status}")),
     }
+}
+
+/// Puts a photograph of the site, or one that is drawn, where it is served as picture.jpg.
+pub fn picture(site: &Site, workspace: &Workspace) -> Result<(), String> {
+    let bytes = match (&site.root, &site.url) {
+        (Some(root), _) => {
+            let length = |path: &String| {
+                let data = fs::metadata(root.join(path.trim_start_matches('/')));
+                data.map_or(0, |data| data.len())
+            };
+            // The largest costs the most.
+            let largest = files(root, &["jpg", "jpeg"]).into_iter().max_by_key(length);
+            match largest {
+                Some(path) => fs::read(root.join(path.trim_start_matches('/')))
+                    .map_err(|error| format!("cannot read \"{path}\": {error}"))?,
+                None => draw()?,
+            }
+        }
+        (None, Some(url)) => match fetch(url)? {
+            body if body.starts_with(JPEG) => body,
+            _ => draw()?,
+        },
+        (None, None) => draw()?,
+    };
+    workspace.write("www/picture.jpg", &bytes).map(drop)
+}
+
+/// How every JPEG begins.
+const JPEG: &[u8] = &[0xff, 0xd8, 0xff];
+/// Of the drawn photograph, in pixels.
+const PICTURE: (u32, u32) = (4000, 3000);
+
+/// A JPEG of large and small details, as photographs have.
+fn draw() -> Result<Vec<u8>, String> {
+    let failed = |why: String| format!("cannot draw a picture: {why}");
+    let (width, height) = PICTURE;
+    let mut random = fastrand::Rng::with_seed(12);
+    let waves: Vec<[f32; 4]> = (0..12)
+        .map(|n| {
+            let fineness = 2f32.powi(n / 2) * 0.002;
+            [
+                fineness * (random.f32() - 0.5),
+                fineness * (random.f32() - 0.5),
+                random.f32() * 6.0,
+                40.0 / (n + 1) as f32,
+            ]
+        })
+        .collect();
+    let mut pixels = Vec::with_capacity((width * height * 3) as usize);
+    for y in 0..height {
+        for x in 0..width {
+            let at = |wave: &[f32; 4]| {
+                (wave[0] * x as f32 + wave[1] * y as f32 + wave[2]).sin() * wave[3]
+            };
+            let light: f32 = waves.iter().map(at).sum();
+            let grain = random.f32() * 12.0;
+            for shade in [120.0, 110.0, 95.0] {
+                pixels.push((shade + light + grain).clamp(0.0, 255.0) as u8);
+            }
+        }
+    }
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_compression(png::Compression::Fast);
+    let mut writer = encoder
+        .write_header()
+        .map_err(|error| failed(error.to_string()))?;
+    writer
+        .write_image_data(&pixels)
+        .and_then(|()| writer.finish())
+        .map_err(|error| failed(error.to_string()))?;
+    let mut output = image::Output::new(image::Format::Jpeg);
+    output.quality = image::Quality::Percent(90);
+    let plan = image::Plan {
+        steps: Vec::new(),
+        animation: false,
+        output,
+    };
+    let limits = image::Limits {
+        deadline: Duration::from_secs(120),
+        ..image::Limits::default()
+    };
+    let picture =
+        image::render(&file, &plan, &limits).map_err(|error| failed(error.to_string()))?;
+    Ok(picture.bytes)
 }
 
 /// Paths of a folder's files with one of these endings, as URLs have them; evenly chosen if there are many.

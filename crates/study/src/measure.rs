@@ -14,8 +14,6 @@ use sys::signal::{Signal, SignalReader};
 
 /// How often processes and memory are looked at.
 const LOOK: Duration = Duration::from_millis(500);
-/// What the programs that run PHP are called by: php-fpm8.2, php-cgi.
-const PHP: &str = "php";
 
 /// Hears Ctrl-C.
 pub struct Interruption {
@@ -51,6 +49,7 @@ pub fn measure(
     interruption: &mut Interruption,
 ) -> Result<Option<Figures>, String> {
     let failed = |why: String| format!("{} on {}: {why}", case.key, contender.as_str());
+    workspace.forget()?;
     let running = Running::start(case, contender, workspace).map_err(failed)?;
     if let Some(before) = &case.before {
         let mut watcher = Watcher::new(&running, interruption);
@@ -167,7 +166,7 @@ impl<'a> Watcher<'a> {
 
     fn look_at_processes(&mut self) {
         let processes = self.running.processes();
-        self.children = self.children.max(usage::named(&processes, PHP));
+        self.children = self.children.max(self.running.children(&processes));
         self.memory = self.memory.max(usage::memory(&processes));
         self.looked = Instant::now();
     }

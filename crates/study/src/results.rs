@@ -72,12 +72,102 @@ pub const BODY: Measure = Measure {
     decimals: 1,
     is_compared: false,
 };
-/// What a table of these tests shows that has no other use.
-#[cfg(test)]
-const FAILED: Measure = Measure {
+/// Requests that were answered well.
+pub const GOOD: Measure = Measure {
+    name: "good/s",
+    of: |figures| figures.good_per_second,
+    decimals: 1,
+    is_compared: true,
+};
+pub const FAILED: Measure = Measure {
     name: "failed %",
     of: |figures| figures.failure_share(),
     decimals: 2,
+    is_compared: false,
+};
+pub const MEAN: Measure = Measure {
+    name: "mean ms",
+    of: |figures| figures.mean_ms,
+    decimals: 1,
+    is_compared: false,
+};
+pub const MEDIAN: Measure = Measure {
+    name: "median ms",
+    of: |figures| figures.median_ms,
+    decimals: 1,
+    is_compared: false,
+};
+pub const P95: Measure = Measure {
+    name: "95 % ms",
+    of: |figures| figures.p95_ms,
+    decimals: 1,
+    is_compared: false,
+};
+pub const CHILDREN: Measure = Measure {
+    name: "PHP processes",
+    of: |figures| figures.children,
+    decimals: 0,
+    is_compared: false,
+};
+pub const MEMORY: Measure = Measure {
+    name: "MB",
+    of: |figures| figures.memory_bytes / (1 << 20) as f64,
+    decimals: 0,
+    is_compared: false,
+};
+/// JMeter's columns, times in milliseconds.
+pub const SAMPLES: Measure = Measure {
+    name: "#Samples",
+    of: |figures| figures.requests as f64,
+    decimals: 0,
+    is_compared: false,
+};
+pub const AVERAGE: Measure = Measure {
+    name: "Average",
+    of: |figures| figures.mean_ms,
+    decimals: 0,
+    is_compared: false,
+};
+pub const MIDDLE: Measure = Measure {
+    name: "Median",
+    of: |figures| figures.median_ms,
+    decimals: 0,
+    is_compared: false,
+};
+pub const P90: Measure = Measure {
+    name: "90% line",
+    of: |figures| figures.p90_ms,
+    decimals: 0,
+    is_compared: false,
+};
+pub const MIN: Measure = Measure {
+    name: "Min",
+    of: |figures| figures.min_ms,
+    decimals: 0,
+    is_compared: false,
+};
+pub const MAX: Measure = Measure {
+    name: "Max",
+    of: |figures| figures.max_ms,
+    decimals: 0,
+    is_compared: false,
+};
+pub const ERRORS: Measure = Measure {
+    name: "Error %",
+    of: |figures| figures.failure_share(),
+    decimals: 1,
+    is_compared: false,
+};
+pub const THROUGHPUT: Measure = Measure {
+    name: "Throughput",
+    of: |figures| figures.requests_per_second,
+    decimals: 2,
+    is_compared: true,
+};
+pub const KBYTES: Measure = Measure {
+    name: "KB/sec",
+    of: |figures| figures.bytes_per_second / 1024.0,
+    decimals: 1,
     is_compared: false,
 };
 
@@ -170,6 +260,19 @@ impl Results {
                 .map(|(gannet, nginx)| (measure.of)(gannet) / (measure.of)(nginx))
                 .collect(),
         )
+    }
+
+    /// What one server did.
+    pub fn of_one(&self, contender: Contender) -> Results {
+        let all = self.measured.iter();
+        let own = all.filter(|((_, other), _)| *other == contender);
+        Results {
+            contenders: vec![contender],
+            measured: own
+                .map(|(key, figures)| (key.clone(), figures.clone()))
+                .collect(),
+            was_interrupted: self.was_interrupted,
+        }
     }
 
     fn is_compared(&self) -> bool {

@@ -24,6 +24,8 @@ const POLL: Duration = Duration::from_millis(5);
 const ATTEMPTS: usize = 3;
 /// Where Debian and others keep servers, beside PATH.
 const FOLDERS: &[&str] = &["/usr/sbin", "/usr/local/sbin", "/sbin"];
+/// What the programs that run PHP are called by: php-fpm8.2, php-cgi.
+const PHP: &str = "php";
 /// The pool's name.
 const POOL: &str = "study";
 
@@ -143,6 +145,14 @@ impl Running {
         all
     }
 
+    /// The processes that run scripts, of which php-fpm's master is none.
+    pub fn children(&self, processes: &[u32]) -> usize {
+        let master = self.pool.as_ref().map(|pool| pool.child.id());
+        let mut others = processes.to_vec();
+        others.retain(|process| Some(*process) != master);
+        usage::named(&others, PHP)
+    }
+
     /// The first line of the error log, after a colon.
     pub fn errors(&self) -> String {
         let text = fs::read_to_string(&self.error_log).unwrap_or_default();
@@ -174,13 +184,14 @@ fn configuration(case: &Case, contender: Contender, dir: &Path) -> String {
             "client_body_temp_path %DIR%/t1; proxy_temp_path %DIR%/t2; fastcgi_temp_path %DIR%/t3;"
         }
     };
+    let modules = if is_nginx { case.modules.as_str() } else { "" };
     let (pool, address) = match (&case.pool, is_nginx) {
         (Some(_), true) => (String::new(), format!("unix:{}", socket(dir).display())),
         (Some(pool), false) => (block(pool), format!("pool:{POOL}")),
         (None, _) => (String::new(), String::new()),
     };
     format!(
-        "{user}daemon off;\nworker_processes {};\npid %DIR%/server.pid;\nerror_log %DIR%/error.log;\n\
+        "{modules}{user}daemon off;\nworker_processes {};\npid %DIR%/server.pid;\nerror_log %DIR%/error.log;\n\
          events {{ worker_connections 8192; }}\nhttp {{\n    types {{ text/html html; image/jpeg jpg; }}\n    \
          default_type text/plain;\n    access_log off;\n    keepalive_requests 1000000000;\n    \
          {temporary}\n{pool}{http}\n}}\n",

@@ -55,6 +55,8 @@ pub struct Case {
     pub workers: usize,
     /// Only this server can do it.
     pub only: Option<Contender>,
+    /// Modules of nginx that it needs, as directives.
+    pub modules: String,
     /// What stands in the http block. `%PORT%`, `%TLS%` and `%ORIGIN%` are free ports, `%DIR%` is the directory of the
     /// study, `%PHP%` what `fastcgi_pass` is given.
     pub http: String,

@@ -33,6 +33,17 @@ impl Workspace {
         self.dir.join("www")
     }
 
+    /// Empties what servers keep over a restart.
+    pub fn forget(&self) -> Result<(), String> {
+        let kept = self.dir.join("cache");
+        match fs::remove_dir_all(&kept) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(format!("cannot remove \"{}\": {error}", kept.display()))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
         let path = self.dir.join(name);
         fs::write(&path, bytes)

@@ -11,10 +11,9 @@ use std::time::Duration;
 
 /// Workers that may be asked for.
 const WORKERS_MAX: usize = 1024;
-/// How long a measurement lasts, and how often it is repeated, unless told otherwise.
-const SECONDS: f64 = 3.0;
+/// How often a measurement is repeated unless told otherwise.
 const ROUNDS: u16 = 3;
-/// The same for `tune`.
+/// How long one of `tune` lasts.
 const TUNE_SECONDS: f64 = 1.0;
 
 /// Repeat a published measurement on this machine: its table, a page with charts, and what they speak for.
@@ -32,9 +31,9 @@ pub struct StudyArguments {
     /// Times that each measurement is repeated; medians are shown
     #[arg(long, value_name = "N", default_value_t = ROUNDS, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub rounds: u16,
-    /// How long a measurement lasts, in seconds
-    #[arg(long, value_name = "N", default_value_t = SECONDS, value_parser = seconds)]
-    pub seconds: f64,
+    /// How long a measurement lasts, in seconds [default: 3; pool, cache, images: 10]
+    #[arg(long, value_name = "N", value_parser = seconds)]
+    pub seconds: Option<f64>,
     /// Where the page with charts is written [default: gannet-study-NAME.html]
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
@@ -85,7 +84,9 @@ pub enum Against {
 impl StudyArguments {
     pub fn asked(&self) -> Result<Asked, String> {
         let against = self.against.map(|Against::Nginx| Contender::Nginx);
-        let mut asked = self.common.asked(self.seconds)?;
+        let mut asked = self
+            .common
+            .asked(self.seconds.unwrap_or(self.name.usual_seconds()))?;
         asked.contenders = contenders(against);
         asked.rounds = usize::from(self.rounds);
         Ok(asked)
