@@ -137,19 +137,11 @@ pub fn cases(asked: &Asked, workspace: &Workspace) -> Result<Vec<Case>, String> 
         // The published number of requests, or as many as there is time for.
         load.lasting(asked.time)
     };
-    let root = workspace.root();
-    let (first, most) = (
-        asked.workers.first().copied().unwrap_or(1),
-        asked.most_workers(),
-    );
-    let case = |key: &str, workers: usize, path: &str, directives: &str| Case {
+    let most = asked.most_workers();
+    let case = |key: &str, workers: usize, path: &str, server: &str| Case {
         key: key.to_owned(),
         workers,
-        http: format!(
-            "    image_queue 10000;\n    server {{ listen 127.0.0.1:%PORT%; root {}; {directives}\n    \
-             location ~ small_light[^/]*/(.+)$ {{ set $file $1; rewrite ^ /$file; }} }}",
-            root.display()
-        ),
+        http: http(workspace, "image_queue 10000;", server),
         only: Some(Contender::Gannet),
         // What a file of that size costs that is read for the first time is not what is compared.
         before: Some(Load::new(1, &[path]).with(&["-n", "1"])),
@@ -157,57 +149,40 @@ pub fn cases(asked: &Asked, workspace: &Workspace) -> Result<Vec<Case>, String> 
         ..Case::default()
     };
     let path = |parameters: &str| format!("/small_light({parameters})/picture.jpg");
+    let hinted = path(MODES[1].1);
+    let small_light = |store: &str| format!("small_light on; image_store {store}; {REWRITE}");
+    let first = asked.workers.first().copied().unwrap_or(1);
     let mut cases: Vec<Case> = MODES
         .iter()
         .filter(|(mode, _)| !asked.is_short || *mode == HINTED || *mode == MODES[0].0)
-        .map(|(mode, parameters)| {
-            case(
-                mode,
-                first,
-                &path(parameters),
-                "small_light on; image_store off;",
-            )
-        })
+        .map(|(mode, parameters)| case(mode, first, &path(parameters), &small_light("off")))
         .collect();
     for workers in asked.workers.iter().skip(1) {
         let key = workers_key(*workers);
-        cases.push(case(
-            &key,
-            *workers,
-            &path(MODES[1].1),
-            "small_light on; image_store off;",
-        ));
+        cases.push(case(&key, *workers, &hinted, &small_light("off")));
     }
-    cases.push(case(
-        CACHE,
-        most,
-        &path(MODES[1].1),
-        "small_light on; image_store %DIR%/cache;",
-    ));
-    let filter =
-        "image_filter resize 250 250; image_filter_jpeg_quality 95; image_filter_buffer 64m;";
-    let mut filtered = case(
-        FILTER,
-        most,
-        "/picture.jpg",
-        &format!("image_store off; {filter}"),
-    );
+    cases.push(case(CACHE, most, &hinted, &small_light("%DIR%/cache")));
+    let store = format!("image_store off; {RESIZED}");
+    let mut filtered = case(FILTER, most, "/picture.jpg", &store);
     // nginx takes part where it has the module.
     if Path::new(MODULE).exists() {
         filtered.only = None;
         filtered.modules = format!("load_module {MODULE};");
-        let location = format!("location / {{ {filter} }}");
-        filtered.nginx = Some(format!(
-            "    server {{ listen 127.0.0.1:%PORT%; root {}; {location} }}",
-            root.display()
-        ));
+        filtered.nginx = Some(http(workspace, "", RESIZED));
     }
-    filtered.http = format!(
-        "    image_queue 10000; image_store off;\n    server {{ listen 127.0.0.1:%PORT%; root {}; location / {{ {filter} }} }}",
-        root.display()
-    );
     cases.push(filtered);
     Ok(cases)
+}
+
+/// The module's own way from such a URL to the file, as published.
+const REWRITE: &str = "location ~ small_light[^/]*/(.+)$ { set $file $1; rewrite ^ /$file; }";
+/// The same size by nginx's module.
+const RESIZED: &str = "location / { image_filter resize 250 250; image_filter_jpeg_quality 95; image_filter_buffer 64m; }";
+
+fn http(workspace: &Workspace, outside: &str, server: &str) -> String {
+    let root = workspace.root();
+    let root = root.display();
+    format!("    {outside}\n    server {{ listen 127.0.0.1:%PORT%; root {root}; {server} }}")
 }
 
 fn workers_key(workers: usize) -> String {
