@@ -229,6 +229,7 @@ fn plan(config: &Config, _: &Paths) -> Result<Plan, String> {
         Some((user, group)) => Some(find_user(user, group.as_deref())?),
         None => find_user("nobody", None).ok(),
     };
+    plan.foreign_addresses = config.http.locations.iter().any(binds_foreign_addresses);
     plan.threads = main.worker_processes;
     plan.rlimit_nofile = main.rlimit_nofile;
     plan.rlimit_core = main.rlimit_core;
@@ -272,6 +273,14 @@ fn plan(config: &Config, _: &Paths) -> Result<Plan, String> {
 }
 
 /// The directories for temporary files that the locations name.
+/// Whether requests of a location are passed on from addresses that are not the machine's.
+fn binds_foreign_addresses(location: &config::model::Location) -> bool {
+    let settings = &location.settings;
+    let relays = [&settings.proxy_relay, &settings.fastcgi_relay];
+    let mut binds = relays.into_iter().filter_map(|relay| relay.bind.as_ref());
+    binds.any(|bind| bind.transparent)
+}
+
 fn temp_directories(config: &Config) -> Vec<PathBuf> {
     let mut directories: Vec<PathBuf> = Vec::new();
     for location in &config.http.locations {

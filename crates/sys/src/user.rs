@@ -140,8 +140,16 @@ pub struct BecomeError {
     pub source: io::Error,
 }
 
+/// What of root's rights stays with a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeps {
+    Nothing,
+    /// Connecting from addresses that are not the machine's: CAP_NET_RAW.
+    ForeignAddresses,
+}
+
 /// Gives up root for this user, for good: the group, the user's other groups, then the user.
-pub fn become_user(user: &User, group: Gid) -> Result<(), BecomeError> {
+pub fn become_user(user: &User, group: Gid, keeps: Keeps) -> Result<(), BecomeError> {
     let failed = |call: String| move |source| BecomeError { call, source };
     // SAFETY: the call takes an integer.
     check(unsafe { libc::setgid(group.0) }).map_err(failed(format!("setgid({})", group.0)))?;
@@ -152,10 +160,32 @@ pub fn become_user(user: &User, group: Gid) -> Result<(), BecomeError> {
     // SAFETY: the name is a live, terminated string.
     check(unsafe { libc::initgroups(name.as_ptr(), group.0) })
         .map_err(failed(format!("initgroups({}, {})", user.name, group.0)))?;
+    if keeps == Keeps::ForeignAddresses {
+        let keep: libc::c_ulong = 1;
+        // SAFETY: the call takes integers.
+        check(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, keep, 0, 0, 0) })
+            .map_err(failed("prctl(PR_SET_KEEPCAPS, 1)".to_owned()))?;
+    }
     // SAFETY: the call takes an integer.
     check(unsafe { libc::setuid(user.uid.0) })
         .map_err(failed(format!("setuid({})", user.uid.0)))?;
+    if keeps == Keeps::ForeignAddresses {
+        keep_raw_sockets().map_err(failed("capset()".to_owned()))?;
+    }
     Ok(())
+}
+
+/// Of the rights that are kept over a change of the user, only that of raw sockets and foreign addresses stays.
+fn keep_raw_sockets() -> io::Result<()> {
+    /// The form of 64 capabilities in two halves.
+    const VERSION: u32 = 0x2008_0522;
+    const NET_RAW: u32 = 1 << 13;
+    let header: [u32; 2] = [VERSION, 0];
+    // Effective, permitted, inheritable; the lower half first.
+    let sets: [u32; 6] = [NET_RAW, NET_RAW, 0, 0, 0, 0];
+    // SAFETY: both arrays have the layout of the structures of this version, outlive the call, and are only read.
+    let result = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) };
+    check(libc::c_int::try_from(result).unwrap_or(-1)).map(drop)
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ pub struct Plan {
     pub pid: PathBuf,
     /// The worker's user and group; used only when the master is root.
     pub user: Option<(User, Gid)>,
+    /// The worker connects from addresses that are not the machine's (`proxy_bind … transparent`).
+    pub foreign_addresses: bool,
     /// `worker_processes`: the threads of the one worker process.
     pub threads: usize,
     pub rlimit_nofile: Option<u64>,
@@ -46,6 +48,7 @@ impl Plan {
             master_process: true,
             pid,
             user: None,
+            foreign_addresses: false,
             threads: 1,
             rlimit_nofile: None,
             rlimit_core: None,
@@ -100,6 +103,7 @@ impl Plan {
     /// threads) cannot change without a new one.
     pub fn fits_same_process(&self, next: &Plan) -> bool {
         self.user == next.user
+            && self.foreign_addresses == next.foreign_addresses
             && self.threads == next.threads
             && self.rlimit_nofile == next.rlimit_nofile
             && self.rlimit_core == next.rlimit_core

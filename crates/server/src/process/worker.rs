@@ -86,7 +86,11 @@ fn settle(plan: &Plan, journal: &Journal) -> Result<(), String> {
         complain(&call, process::set_limit(Limit::CoreFile, bytes));
     }
     if let Some((user, group)) = plan.worker_user() {
-        sys::user::become_user(user, *group).map_err(|error| {
+        let keeps = match plan.foreign_addresses {
+            true => sys::user::Keeps::ForeignAddresses,
+            false => sys::user::Keeps::Nothing,
+        };
+        sys::user::become_user(user, *group, keeps).map_err(|error| {
             format!(
                 "{} failed ({})",
                 error.call,

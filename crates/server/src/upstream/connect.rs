@@ -18,13 +18,10 @@ pub async fn open(
     timer: &mut Timer,
 ) -> Result<Link, Failure> {
     let address = &owner.address;
-    let bind = settings.bind.as_ref();
-    let local = bind.and_then(|bind| bind.evaluate(request));
-    let local = local.map(SocketAddress::Ip);
     let bytes = |size: Option<u64>| size.and_then(|size| usize::try_from(size).ok());
     let options = ConnectOptions {
-        bind: local.as_ref().filter(|_| !address.is_unix()),
-        transparent: bind.is_some_and(|bind| bind.transparent),
+        bind: owner.local.as_ref(),
+        transparent: settings.bind.as_ref().is_some_and(|bind| bind.transparent),
         keepalive: settings.socket_keepalive && !address.is_unix(),
         receive_buffer: bytes(settings.socket_rcvbuf),
         send_buffer: bytes(settings.socket_sndbuf),
@@ -58,6 +55,16 @@ pub async fn open(
         opened_ms: thread::monotonic_ms(),
         reused: false,
     })
+}
+
+/// The own address that a connection to `address` is to have (`proxy_bind`).
+pub fn local_address(
+    address: &SocketAddress,
+    request: &Request,
+    settings: &Settings,
+) -> Option<SocketAddress> {
+    let bind = settings.bind.as_ref().filter(|_| !address.is_unix())?;
+    bind.evaluate(request).map(SocketAddress::Ip)
 }
 
 async fn wait(

@@ -33,6 +33,8 @@ pub struct Owner {
     pub location: Option<(u64, u32)>,
     /// With TLS: for whom and how.
     pub secure: Option<Secure>,
+    /// The own address that the connection is to have.
+    pub local: Option<SocketAddress>,
 }
 
 struct Idle {
@@ -41,6 +43,7 @@ struct Idle {
     address: SocketAddress,
     location: Option<(u64, u32)>,
     secure: Option<Secure>,
+    local: Option<SocketAddress>,
     link: Link,
     since_ms: u64,
     timeout_ms: u64,
@@ -67,6 +70,7 @@ pub fn take(owner: &Owner) -> Option<Link> {
                     && idle.address == owner.address
                     && idle.location == owner.location
                     && idle.secure == owner.secure
+                    && idle.local == owner.local
             })?;
             let mut link = set.idle.remove(index)?.link;
             if link.stream.is_quiet() {
@@ -102,6 +106,7 @@ pub fn put(owner: &Owner, link: Link) {
             address: owner.address.clone(),
             location: owner.location,
             secure: owner.secure.clone(),
+            local: owner.local.clone(),
             link,
             since_ms: thread::monotonic_ms(),
             timeout_ms: keepalive.timeout_ms,

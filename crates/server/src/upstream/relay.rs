@@ -173,6 +173,9 @@ async fn take_body(
     family: Family,
 ) -> Phase<(OwnBody, Wrap, proxy::Framing)> {
     let relay = settings(request);
+    if !relay.pass_request_body && request.content_length == Some(0) {
+        return Ok((OwnBody::None, Wrap::Plain, proxy::Framing::Length(0)));
+    }
     if !relay.pass_request_body || request.body_streamed {
         return Ok((OwnBody::None, Wrap::Plain, proxy::Framing::None));
     }
@@ -234,7 +237,7 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
         };
         let attempt = begin_attempt(request, &job, peer.name());
         let (secure, unready) = security(request, &job);
-        let owner = owner(request, group, &peer, secure);
+        let owner = owner(request, group, &peer, secure, settings);
         let mut way = Way::default();
         let tried = match unready {
             Some(failure) => Err(NotSent::Failure(failure)),
@@ -319,13 +322,20 @@ fn no_live(request: &mut Request, job: &Job, group: &Group) -> Interrupt {
 }
 
 /// Whose connections a try may use.
-fn owner(request: &Request, group: &Arc<Group>, peer: &Peer, secure: Option<Secure>) -> Owner {
+fn owner(
+    request: &Request,
+    group: &Arc<Group>,
+    peer: &Peer,
+    secure: Option<Secure>,
+    settings: &Settings,
+) -> Owner {
     let is_local = group.keepalive.local;
     Owner {
         group: Arc::clone(group),
         address: peer.address().clone(),
         location: is_local.then_some((request.generation.number, request.location)),
         secure,
+        local: connect::local_address(peer.address(), request, settings),
     }
 }
 
