@@ -85,8 +85,26 @@ macro_rules! directives {
                 concat!($prefix, "_cache_purge"),
                 HSL,
                 Arity::AtLeast(1),
-                |b, d| purge::set(b, d, |raw| &mut raw.$field.purge),
-                "When, or by which method and from where, what is kept is dropped; a key ending with * means all that begin so.",
+                |b, d| purge::set(b, d, $zones, |raw| &mut raw.$field.purge),
+                "When, or by which method and from where, what is kept is dropped; a key ending with * means all that begin so. With a zone and a key: the location drops that and does nothing else.",
+            ),
+            row(
+                concat!($prefix, "_cache_purge_tags"),
+                HSL,
+                Arity::Exactly(1),
+                |b, d| {
+                    b.location().$field.purge_tags.vacant()?;
+                    let template = Template::compile(&d.args[0], &mut b.variables)?;
+                    b.location().$field.purge_tags.set(Some(Arc::new(template)))
+                },
+                "Where a purge names tags: then it drops all responses that have one of them in Surrogate-Key, Cache-Tag or Cache-Groups.",
+            ),
+            row(
+                concat!($prefix, "_cache_purge_soft"),
+                HSL,
+                Arity::AtLeast(1),
+                |b, d| conditions(b, d, |raw| &mut raw.$field.purge_soft),
+                "When what is purged is kept as out of date, for use_stale and revalidation.",
             ),
             row(
                 concat!($prefix, "_cache_valid"),

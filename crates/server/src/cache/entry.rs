@@ -55,6 +55,8 @@ pub struct Entry {
     pub body: Option<Bytes>,
     /// How often it answered from memory, up to a few times.
     hits: AtomicU8,
+    /// Its number among what was kept and purged by this process; 0: it came from the disk.
+    pub number: std::sync::atomic::AtomicU64,
     /// Its place in the store; none before it is there.
     pub slot: std::sync::OnceLock<Arc<Slot>>,
 }
@@ -155,6 +157,7 @@ impl Entry {
             on_error: AtomicI64::new(times.on_error),
             body,
             hits: AtomicU8::new(0),
+            number: std::sync::atomic::AtomicU64::new(0),
             slot: std::sync::OnceLock::new(),
         })
     }

@@ -1,6 +1,7 @@
 //! The cache of what upstreams answer: `proxy_cache`, `fastcgi_cache`. Zones keep responses on the disk and small ones in
 //! memory, too; a request is looked up by its key, and what it fetches may be kept and shared while it comes.
 
+pub mod bans; // what was purged
 pub mod directive; // proxy_cache_… and fastcgi_cache_…
 pub mod entry; // a response that is kept
 pub mod fill; // one that is coming, for all who want it
@@ -10,6 +11,7 @@ pub mod lookup; // what becomes of a request
 pub mod path; // proxy_cache_path
 pub mod purge; // proxy_cache_purge
 pub mod settings; // what holds in a location
+pub mod tags; // by which responses are purged together
 pub mod upkeep; // what goes without being asked
 pub mod zone; // the responses of a keys_zone
 

@@ -158,6 +158,10 @@ crate::config::setting::settings! {
     lock_age_ms: u64 = 5000,
     convert_head: bool = true,
     purge: Option<Arc<Purge>> = None,
+    /// Tags that a purge means instead of the key.
+    purge_tags: Option<Arc<Template>> = None,
+    /// When what is purged stays, out of date.
+    purge_soft: Conditions = Conditions::default(),
     /// Bytes; a range that begins further on is asked of the upstream as it is.
     max_range_offset: Option<u64> = None,
 }
@@ -205,6 +209,15 @@ impl Settings {
             let Some(zone) = zones.find(&named.name, family.zones) else {
                 let name = String::from_utf8_lossy(&named.name);
                 return Err(format!("\"{prefix}_cache\" zone \"{name}\" is unknown"));
+            };
+            let _same_as_before = named.zone.set(Arc::clone(zone));
+        }
+        if let Some(Purge::Place { zone: named, .. }) = self.purge.as_deref() {
+            let Some(zone) = zones.find(&named.name, family.zones) else {
+                let name = String::from_utf8_lossy(&named.name);
+                return Err(format!(
+                    "\"{prefix}_cache_purge\" zone \"{name}\" is unknown"
+                ));
             };
             let _same_as_before = named.zone.set(Arc::clone(zone));
         }

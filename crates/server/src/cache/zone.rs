@@ -1,7 +1,8 @@
 //! The responses of a keys_zone: on the disk in a store, small ones in memory as well, and what is being fetched. Zones are
 //! the process's: they outlive reloads.
 
-use super::entry::{Entry, Facts, VARIANT, variant_text};
+use super::bans::{self, Ban, Bans, Verdict, What};
+use super::entry::{Entry, Facts, Times, VARIANT, variant_text};
 use super::flight::{Flight, Lead};
 use super::path::Path;
 use crate::background::{self, Urgency};
@@ -31,8 +32,6 @@ const COUNTED_MAX: usize = 65_536;
 const CAUSES_MAX: usize = 64;
 /// How often the same trouble is told.
 const TOLD_AGAIN: Duration = Duration::from_secs(60);
-/// Purges by a beginning that are under way; beyond them everything is purged.
-const BANS_MAX: usize = 1024;
 const PARTS: usize = 16;
 /// Bytes of an entry in memory, for the estimate of how many there will be.
 const USUAL_BYTES: u64 = 8192;
@@ -89,9 +88,7 @@ pub struct Zone {
     /// Failures that are kept, with their time.
     failures: Mutex<Table<(u16, i64)>>,
     uses: Mutex<Table<u64>>,
-    /// What was purged by its beginning and may still lie on the disk, with the second of the purge.
-    bans: Mutex<Vec<(Box<[u8]>, i64)>>,
-    has_bans: AtomicBool,
+    bans: Bans,
     is_clearing: AtomicBool,
     told: Mutex<Vec<(String, Instant)>>,
     /// Somebody looks after it.
@@ -110,6 +107,14 @@ static ZONES: Mutex<Option<ByName>> = Mutex::new(None);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The times of what is out of date since a second.
+fn out_of_date(times: Times, second: i64) -> Times {
+    Times {
+        valid_until: times.valid_until.min(second.saturating_sub(1)),
+        ..times
+    }
 }
 
 impl Zone {
@@ -138,8 +143,7 @@ impl Zone {
             flights: Default::default(),
             failures: Mutex::default(),
             uses: Mutex::default(),
-            bans: Mutex::default(),
-            has_bans: AtomicBool::new(false),
+            bans: Bans::default(),
             is_clearing: AtomicBool::new(false),
             told: Mutex::default(),
             is_kept_up: AtomicBool::new(false),
@@ -197,11 +201,13 @@ impl Zone {
 
     async fn find_text(self: &Arc<Self>, text: &Bytes) -> Option<Kept> {
         if let Some(entry) = self.in_memory(text) {
-            if self.is_banned(&entry) {
-                self.remove(entry.key());
-                return None;
-            }
-            return Some(Kept { entry, file: None });
+            return match self.outlives_purges(&entry) {
+                true => Some(Kept { entry, file: None }),
+                false => {
+                    self.remove(entry.key());
+                    None
+                }
+            };
         }
         let key = Key::of(text);
         let slot = match self.store.find(key) {
@@ -232,7 +238,7 @@ impl Zone {
     }
 
     /// Makes an entry of what the store gave.
-    fn adopt(&self, text: &[u8], slot: Arc<Slot>, fetched: Fetched) -> Option<Kept> {
+    fn adopt(self: &Arc<Self>, text: &[u8], slot: Arc<Slot>, fetched: Fetched) -> Option<Kept> {
         let (head, body, file) = match fetched {
             Fetched::Memory { head, body } => (head, Some(body), None),
             Fetched::File { head, file } => {
@@ -253,13 +259,13 @@ impl Zone {
             self.store.remove(&slot);
             return None;
         };
-        if self.is_banned(&entry) {
-            self.store.remove(&slot);
-            return None;
-        }
         let key = slot.key;
         let _first = entry.slot.set(slot);
         let entry = Arc::new(entry);
+        if !self.outlives_purges(&entry) {
+            self.remove(key);
+            return None;
+        }
         if file.is_none() {
             self.memory.insert(key, Arc::clone(&entry));
         }
@@ -270,6 +276,7 @@ impl Zone {
     pub fn keep(self: &Arc<Self>, entry: Arc<Entry>) {
         let key = entry.key();
         lock(&self.failures).remove(&key);
+        entry.number.store(bans::next_number(), Ordering::Relaxed);
         self.memory.insert(key, Arc::clone(&entry));
         let zone = Arc::clone(self);
         // Nobody waits for it.
@@ -286,6 +293,7 @@ impl Zone {
     pub fn adopt_written(&self, entry: &Arc<Entry>, slot: Arc<Slot>) {
         let key = slot.key;
         lock(&self.failures).remove(&key);
+        entry.number.store(bans::next_number(), Ordering::Relaxed);
         let _first = entry.slot.set(slot);
         match entry.body.is_some() {
             true => self.memory.insert(key, Arc::clone(entry)),
@@ -323,11 +331,17 @@ impl Zone {
         failure || memory || slot.is_some()
     }
 
-    fn is_banned(&self, entry: &Entry) -> bool {
-        self.has_bans.load(Ordering::Acquire)
-            && lock(&self.bans).iter().any(|(prefix, second)| {
-                entry.text.starts_with(prefix) && entry.times().stored <= *second
-            })
+    /// Whether an entry may be used as far as purges are concerned; one that was purged softly is out of date from now on.
+    fn outlives_purges(self: &Arc<Self>, entry: &Arc<Entry>) -> bool {
+        match self.bans.verdict(entry) {
+            Verdict::Holds => true,
+            Verdict::Gone => false,
+            Verdict::OutOfDate(second) => {
+                entry.set_times(out_of_date(entry.times(), second));
+                self.freshened(entry);
+                true
+            }
+        }
     }
 
     /// Drops a key, in all its variants; whether there was something.
@@ -341,20 +355,31 @@ impl Zone {
         was
     }
 
-    /// Drops all keys that begin so: from now on none of them is used, and the disk is cleared in the background.
+    /// Whether something is kept under a key, as far as that is known at once.
+    #[must_use]
+    pub fn knows(&self, text: &[u8]) -> bool {
+        let key = Key::of(text);
+        self.memory.get(&key).is_some()
+            || self.store.find(key).is_some()
+            || self.store.find_on_disk(key).is_some()
+    }
+
+    /// Drops all keys that begin so.
     pub fn purge_prefix(self: &Arc<Self>, prefix: &[u8]) {
-        let now = i64::try_from(unix_seconds()).unwrap_or(i64::MAX);
-        let mut bans = lock(&self.bans);
-        bans.retain(|(known, _)| **known != *prefix);
-        if bans.len() >= BANS_MAX {
-            // One for all of them.
-            bans.clear();
-            bans.push((Box::default(), now));
-        } else {
-            bans.push((prefix.into(), now));
-        }
-        drop(bans);
-        self.has_bans.store(true, Ordering::Release);
+        self.ban(What::Prefix(prefix.into()), false);
+    }
+
+    /// From now on nothing that is meant is used, or if it is `soft`, only as what is out of date; the disk follows in
+    /// the background.
+    pub fn ban(self: &Arc<Self>, what: What, soft: bool) {
+        let second = i64::try_from(unix_seconds()).unwrap_or(i64::MAX);
+        let number = bans::next_number();
+        self.bans.add(Ban {
+            what,
+            second,
+            number,
+            soft,
+        });
         lock(&self.failures).clear();
         if self.is_clearing.swap(true, Ordering::AcqRel) {
             return;
@@ -366,48 +391,61 @@ impl Zone {
         }
     }
 
-    /// Takes off the disk what was purged by its beginning, until there is nothing left that was. Blocks on the disk.
+    /// Takes off the disk what was purged, until there is nothing left that was. Blocks on the disk.
     fn clear_banned(&self) {
         loop {
-            let bans = lock(&self.bans).clone();
-            if bans.is_empty() || !self.store.is_scanned() {
+            let all = self.bans.all();
+            if all.is_empty() || !self.store.is_scanned() {
                 // What has not been read in yet is met when it is asked for; the upkeep comes back to it.
                 break;
             }
             for slot in self.store.slots() {
-                self.clear_slot(&slot, &bans);
+                self.clear_slot(&slot, &all);
             }
-            let mut left = lock(&self.bans);
-            left.retain(|ban| !bans.contains(ban));
-            let none = left.is_empty();
-            self.has_bans.store(!none, Ordering::Release);
-            if none {
+            if self.bans.remove(&all) {
                 break;
             }
         }
         self.is_clearing.store(false, Ordering::Release);
     }
 
-    fn clear_slot(&self, slot: &Arc<Slot>, bans: &[(Box<[u8]>, i64)]) {
+    fn clear_slot(&self, slot: &Arc<Slot>, all: &[Arc<Ban>]) {
         let Ok(Some(head)) = self.store.head_of(slot) else {
             return;
         };
         let Some(facts) = Facts::decode(&head.metadata) else {
             return;
         };
-        let stored = facts.times.stored;
-        if bans
-            .iter()
-            .any(|(prefix, second)| head.text.starts_with(prefix) && stored <= *second)
-        {
-            self.memory.remove(&slot.key);
-            self.store.remove(slot);
+        let Some(entry) = Entry::new(Bytes::from(head.text), facts, None) else {
+            return;
+        };
+        let in_memory = self.memory.get(&slot.key);
+        if let Some(known) = &in_memory {
+            let number = known.number.load(Ordering::Relaxed);
+            entry.number.store(number, Ordering::Relaxed);
+        }
+        match bans::verdict(all, &entry) {
+            Verdict::Holds => {}
+            Verdict::Gone => {
+                self.memory.remove(&slot.key);
+                self.store.remove(slot);
+            }
+            Verdict::OutOfDate(second) => {
+                let mut facts = entry.facts.clone();
+                facts.times = out_of_date(facts.times, second);
+                if let Some(entry) = in_memory {
+                    entry.set_times(facts.times);
+                }
+                if let Err(error) = self.store.change(slot, &facts.encode()) {
+                    self.complain("update", &error);
+                }
+            }
         }
     }
 
     /// Goes on with clearing where it was put off.
     pub fn keep_clearing(self: &Arc<Self>) {
-        if self.has_bans.load(Ordering::Acquire) && !self.is_clearing.swap(true, Ordering::AcqRel) {
+        if self.bans.any() && !self.is_clearing.swap(true, Ordering::AcqRel) {
             self.clear_banned();
         }
     }

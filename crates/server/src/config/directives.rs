@@ -100,7 +100,11 @@ pub const TABLES: &[&[Row<Set>]] = &[
 /// Directives that are not nginx's, with whose they are.
 pub const OWN: &[(&str, &str)] = &[
     ("fastcgi_cache_purge", "nginx Plus, ngx_cache_purge"),
+    ("fastcgi_cache_purge_soft", GANNET),
+    ("fastcgi_cache_purge_tags", GANNET),
     ("proxy_cache_purge", "nginx Plus, ngx_cache_purge"),
+    ("proxy_cache_purge_soft", GANNET),
+    ("proxy_cache_purge_tags", GANNET),
     ("php_pool", GANNET),
     ("php_pool_include", GANNET),
     ("compression_order", GANNET),

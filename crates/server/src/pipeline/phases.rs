@@ -111,6 +111,7 @@ async fn run(request: &mut Request, start: Start) -> Phase<Response> {
     access(request).await?;
     image::guard::check(request)?;
     try_files::check(request)?;
+    crate::upstream::cached::purge_here(request)?;
     if !request.location().settings.mirror.is_off() {
         Box::pin(mirror::send(request)).await?;
     }

@@ -14,7 +14,7 @@ use crate::cache::entry::{Entry, variant};
 use crate::cache::fill::Fill;
 use crate::cache::flight::Lead;
 use crate::cache::lookup::{self, Found, Rules, Step, Waited};
-use crate::cache::purge::{Asked, Purge};
+use crate::cache::purge::{self, Asked};
 use crate::cache::settings::{Choice, UseStale};
 use crate::cache::zone::{Kept, Zone};
 use crate::http::body::Body;
@@ -27,7 +27,7 @@ use serve::{found, head, respond};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use wire::http1::Known;
+use wire::http1::{Known, Method};
 
 /// How often a request looks a key up anew after it has waited.
 const LOOKS_MAX: usize = 16;
@@ -129,7 +129,8 @@ pub async fn look(
         Asked::Nothing => {}
         Asked::Forbidden => return Err(Interrupt::Status(403)),
         Asked::Key | Asked::All => {
-            let purged = Purge::purge(&zone, &Bytes::from(text), asked);
+            let all = asked == Asked::All;
+            let purged = purge::carry_out(settings(request, family), request, &zone, &text, all);
             return Err(Interrupt::Status(if purged { 204 } else { 404 }));
         }
     }
@@ -146,6 +147,34 @@ pub async fn look(
         return Ok(Looked::Ask(Some(fetch)));
     }
     asking.look().await
+}
+
+/// A location that only purges answers; others let the request go on.
+pub fn purge_here(request: &Request) -> Phase {
+    for family in [Family::Proxy, Family::FastCgi] {
+        let rules = settings(request, family);
+        let Some(purge) = &rules.purge else { continue };
+        if request.location().content.is_relay() {
+            continue;
+        }
+        let Some((zone, text)) = purge.place(request) else {
+            continue;
+        };
+        let may = matches!(request.method, Method::Get | Method::Head | Method::Delete)
+            || *request.method_name() == *b"PURGE";
+        if !may {
+            return Err(Interrupt::Status(405));
+        }
+        if !purge::carry_out(rules, request, &zone, &text, false) {
+            return Err(Interrupt::Status(404));
+        }
+        let text = b"<html>\n<head><title>Successful purge</title></head>\n<body>\n\
+            <center><h1>Successful purge</h1></center>\n</body>\n</html>\n";
+        let mut response = Response::new(200, Body::Memory(Bytes::from_static(text)));
+        response.content_type = Some(Bytes::from_static(b"text/html"));
+        return Err(Interrupt::Respond(Box::new(response)));
+    }
+    Ok(())
 }
 
 /// A request and what it is looked up by.
