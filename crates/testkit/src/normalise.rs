@@ -143,6 +143,13 @@ fn unpacked(reply: &Reply) -> Option<(&str, Vec<u8>)> {
 
 /// Dates of now become DATE, or DATE and the seconds after it.
 fn field(reply: &Reply, name: &str, value: &str) -> String {
+    if name.eq_ignore_ascii_case("Cache-Status") {
+        return seconds_left(value);
+    }
+    // A second may pass between two requests.
+    if name.eq_ignore_ascii_case("Age") && value.len() == 1 {
+        return "FEW".to_string();
+    }
     if name.eq_ignore_ascii_case("Date") {
         return if seconds(value).is_some() {
             "DATE".to_string()
@@ -160,6 +167,18 @@ fn field(reply: &Reply, name: &str, value: &str) -> String {
 }
 
 /// The seconds since 1970 of an IMF-fixdate.
+/// How long a response still holds is not told in this field, only whether it does.
+fn seconds_left(value: &str) -> String {
+    let parts = value
+        .split("; ")
+        .map(|part| match part.strip_prefix("ttl=") {
+            Some(seconds) if seconds.starts_with('-') => "ttl=-SECONDS",
+            Some(_) => "ttl=SECONDS",
+            None => part,
+        });
+    parts.collect::<Vec<_>>().join("; ")
+}
+
 fn seconds(date: &str) -> Option<i64> {
     const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
     let words: Vec<&str> = date.split([' ', ':']).collect();

@@ -1,9 +1,11 @@
 //! The directives of `proxy_cache_…`, and with another prefix of `fastcgi_cache_…`.
 
-use super::settings::{Choice, Conditions, Methods, Named, UseStale, Valid};
+use super::settings::{Choice, Conditions, Methods, Named, Semantics, UseStale, Valid};
 use super::{path, purge};
 use crate::config::build::Build;
-use crate::config::directive::{Arity, HSL, HTTP, Outcome, Set, flag, msec, number, offset, row};
+use crate::config::directive::{
+    Arity, HSL, HTTP, Outcome, Set, flag, keyword, msec, number, offset, row,
+};
 use crate::config::setting::{Complaint, Setting};
 use crate::variables::Template;
 use bytes::Bytes;
@@ -214,6 +216,65 @@ pub const PROXY_ONLY: &[Row<Set>] = &[row(
     |b, d| flag(&mut b.location().proxy_cache.convert_head, d),
     "Fetch with GET what is asked for with HEAD, so that it can be kept.",
 )];
+
+/// What holds for both families.
+pub const COMMON: &[Row<Set>] = &[
+    row(
+        "cache_semantics",
+        HSL,
+        Arity::Exactly(1),
+        |b, d| {
+            let words = [("nginx", Semantics::Nginx), ("rfc9111", Semantics::Rfc9111)];
+            keyword(&mut b.location().proxy_cache.semantics, d, &words)?;
+            keyword(&mut b.location().fastcgi_cache.semantics, d, &words)
+        },
+        "Whose rules of caching hold: nginx's, or those of RFC 9111.",
+    ),
+    row(
+        "cache_status_header",
+        HSL,
+        Arity::Exactly(1),
+        |b, d| {
+            let name = cache_name(&d.args[0])?;
+            b.location().proxy_cache.status_header.set(name.clone())?;
+            b.location().fastcgi_cache.status_header.set(name)
+        },
+        "The name of this cache in a field Cache-Status (RFC 9211) of responses; off: there is no such field.",
+    ),
+    row(
+        "cache_targeted_fields",
+        HSL,
+        Arity::AtLeast(1),
+        |b, d| {
+            let mut names: Vec<Box<[u8]>> = d.args.iter().map(|word| word[..].into()).collect();
+            if *names[0] == *b"off" && names.len() == 1 {
+                names.clear();
+            }
+            let names = Some(Arc::new(names));
+            b.location().proxy_cache.targeted.set(names.clone())?;
+            b.location().fastcgi_cache.targeted.set(names)
+        },
+        "Fields that take the place of Cache-Control and Expires (RFC 9213), the first that is there; off: none.",
+    ),
+];
+
+/// A name as a token of structured fields, or as a string.
+fn cache_name(word: &[u8]) -> Result<Option<Bytes>, Complaint> {
+    if *word == *b"off" {
+        return Ok(None);
+    }
+    let is_token = word.first().is_some_and(u8::is_ascii_alphabetic)
+        && (word.iter())
+            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(byte));
+    if is_token {
+        return Ok(Some(Bytes::copy_from_slice(word)));
+    }
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+    match !word.is_empty() && word.iter().all(is_plain) {
+        true => Ok(Some(Bytes::from([b"\"", word, b"\""].concat()))),
+        false => Err("invalid value".into()),
+    }
+}
 
 fn choice(
     build: &mut Build<'_>,

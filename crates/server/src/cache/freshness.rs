@@ -25,6 +25,8 @@ pub struct Freshness {
     pub refused: bool,
     /// Until when it may be used; `None`: the settings decide.
     pub valid_until: Option<i64>,
+    /// Seconds that it may be used if the settings say nothing, either.
+    pub guess: Option<i64>,
     /// How long after that it may be used while a new one is fetched.
     pub updating: i64,
     /// How long after that it may be used if there is no new one to be had.

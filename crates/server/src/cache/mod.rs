@@ -10,6 +10,7 @@ pub mod freshness; // how long it may be kept
 pub mod lookup; // what becomes of a request
 pub mod path; // proxy_cache_path
 pub mod purge; // proxy_cache_purge
+pub mod rfc9111; // the same as the standard has it
 pub mod settings; // what holds in a location
 pub mod tags; // by which responses are purged together
 pub mod upkeep; // what goes without being asked

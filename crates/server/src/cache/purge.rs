@@ -153,10 +153,9 @@ impl Purge {
     #[must_use]
     pub fn place(&self, request: &Request) -> Option<(Arc<Zone>, Bytes)> {
         match self {
-            Purge::Place { zone, key } => Some((
-                Arc::clone(zone.zone.get()?),
-                key.evaluate(request),
-            )),
+            Purge::Place { zone, key } => {
+                Some((Arc::clone(zone.zone.get()?), key.evaluate(request)))
+            }
             _ => None,
         }
     }

@@ -8,7 +8,7 @@ use crate::config::setting::Setting;
 use crate::http::Request;
 use crate::variables::{Template, template};
 use bytes::Bytes;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use wire::http1::Method;
 
 /// `proxy_cache`.
@@ -140,6 +140,14 @@ impl Setting<Choice> {
     }
 }
 
+/// `cache_semantics`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Semantics {
+    #[default]
+    Nginx,
+    Rfc9111,
+}
+
 crate::config::setting::settings! {
     cache: Choice = Choice::Off,
     key: Option<Arc<Template>> = None,
@@ -162,6 +170,11 @@ crate::config::setting::settings! {
     purge_tags: Option<Arc<Template>> = None,
     /// When what is purged stays, out of date.
     purge_soft: Conditions = Conditions::default(),
+    semantics: Semantics = Semantics::Nginx,
+    /// Fields that stand above Cache-Control (RFC 9213); none written: CDN-Cache-Control where the standard is followed.
+    targeted: Option<Arc<Vec<Box<[u8]>>>> = None,
+    /// The name of this cache in Cache-Status.
+    status_header: Option<Bytes> = None,
     /// Bytes; a range that begins further on is asked of the upstream as it is.
     max_range_offset: Option<u64> = None,
 }
@@ -200,6 +213,26 @@ impl Settings {
             && self.key_is_of_target
             && self.bypass.is_early
             && self.purge.is_none()
+            && !self.is_strict()
+            && self.status_header.is_none()
+    }
+
+    /// Whether the standard is followed.
+    #[must_use]
+    pub fn is_strict(&self) -> bool {
+        self.semantics == Semantics::Rfc9111
+    }
+
+    /// The fields that stand above Cache-Control.
+    #[must_use]
+    pub fn targeted(&self) -> &[Box<[u8]>] {
+        static USUAL: LazyLock<Vec<Box<[u8]>>> =
+            LazyLock::new(|| vec![b"CDN-Cache-Control"[..].into()]);
+        match &self.targeted {
+            Some(named) => named,
+            None if self.is_strict() => &USUAL,
+            None => &[],
+        }
     }
 
     /// Finds the zone that was named, when all are known; an error or a warning in nginx's words.

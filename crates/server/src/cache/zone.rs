@@ -196,7 +196,7 @@ impl Zone {
     #[must_use]
     pub fn current(&self, key: Key) -> Option<Arc<Entry>> {
         let entry = self.memory.get(&key)?;
-        (!self.is_banned(&entry)).then_some(entry)
+        (self.bans.verdict(&entry) == Verdict::Holds).then_some(entry)
     }
 
     async fn find_text(self: &Arc<Self>, text: &Bytes) -> Option<Kept> {

@@ -57,8 +57,14 @@ pub fn apply(request: &Request, response: &mut Response) -> Phase {
     {
         return Err(Interrupt::Status(412));
     }
-    let since = request.field(Known::IfModifiedSince);
     let none_match = request.field(Known::IfNoneMatch);
+    // nginx wants both to hold; the standard asks for the tags alone.
+    let is_strict = request
+        .cached
+        .as_ref()
+        .is_some_and(|cached| cached.is_strict);
+    let since =
+        (request.field(Known::IfModifiedSince)).filter(|_| !(is_strict && none_match.is_some()));
     if since.is_none() && none_match.is_none() {
         return Ok(());
     }

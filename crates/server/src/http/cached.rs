@@ -57,6 +57,18 @@ pub struct Cached {
     /// With these the upstream is asked whether what is kept still holds.
     pub last_modified: Option<i64>,
     pub etag: Bytes,
+    /// Why the upstream was asked, in RFC 9211's words.
+    pub forwarded: Option<&'static str>,
+    /// What it answered.
+    pub forwarded_status: Option<u16>,
+    /// Seconds that the response still holds; negative where it is out of date.
+    pub ttl: Option<i64>,
+    /// What came is kept.
+    pub is_kept: bool,
+    /// Another request fetched what this one was answered with.
+    pub is_collapsed: bool,
+    /// The cache follows RFC 9111.
+    pub is_strict: bool,
 }
 
 impl Cached {
@@ -70,6 +82,12 @@ impl Cached {
             is_whole: false,
             last_modified: None,
             etag: Bytes::new(),
+            forwarded: None,
+            forwarded_status: None,
+            ttl: None,
+            is_kept: false,
+            is_collapsed: false,
+            is_strict: false,
         }
     }
 }

@@ -5,8 +5,12 @@ mod again; // responses that are sent again as they were
 mod instead; // what is kept in place of a failure or 304
 mod keep; // whether a response is kept, and how
 mod serve; // responses of what is kept
+mod strict; // the standard's rules for requests
+mod told; // Cache-Status
 
 pub use keep::Keep;
+pub use strict::Doomed;
+pub use told::tell;
 
 use super::settings::Family;
 use crate::cache;
@@ -23,7 +27,7 @@ use crate::http::{Interrupt, Phase, Request, Response, thread};
 use crate::log::error::{Level, write_request};
 use crate::store::Key;
 use bytes::Bytes;
-use serve::{found, head, respond};
+use serve::{head, respond};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -41,6 +45,10 @@ pub struct Fetch {
     status: CacheStatus,
     keeps: bool,
     found: Found,
+    /// What is out of date must not be used, whatever the settings say.
+    is_strict: bool,
+    /// Why the upstream is asked, in RFC 9211's words.
+    forwarded: Option<&'static str>,
     /// What is out of date.
     stale: Option<Kept>,
     lead: RefCell<Option<Lead>>,
@@ -53,6 +61,8 @@ pub enum Looked {
     Answer(Box<Response>),
     /// The upstream is to be asked.
     Ask(Option<Rc<Fetch>>),
+    /// The upstream is to be asked by a method that may change what is kept.
+    AskUnsafe(Doomed),
     /// What is kept answers, and the upstream is to be asked in the background.
     AnswerAndAsk(Box<Response>, Rc<Fetch>),
 }
@@ -114,7 +124,8 @@ pub async fn look(
     let purge = rules.purge.clone();
     let asked = purge.map_or(Asked::Nothing, |purge| purge.asked(request));
     let is_named = rules.methods.contains(request.method) || asked != Asked::Nothing;
-    if matches!(rules.cache, Choice::Off) || !is_named {
+    let dooms = !is_named && rules.is_strict() && strict::is_unsafe(request.method);
+    if matches!(rules.cache, Choice::Off) || !(is_named || dooms) {
         return Ok(Looked::Ask(None));
     }
     let Some(zone) = zone(request, family)? else {
@@ -124,6 +135,9 @@ pub async fn look(
     match &settings(request, family).key {
         Some(key) => key.append(request, &mut text),
         None => own_key(request, &mut text),
+    }
+    if dooms {
+        return Ok(Looked::AskUnsafe(Doomed { zone, text }));
     }
     match asked {
         Asked::Nothing => {}
@@ -140,6 +154,8 @@ pub async fn look(
         zone,
         own_text: Bytes::new(),
         text: Bytes::from(text),
+        is_strict: false,
+        is_forced: false,
     };
     asking.own_text = asking.text.clone();
     if settings(asking.request, family).bypass.hold(asking.request) {
@@ -184,6 +200,10 @@ struct Asking<'r> {
     zone: Arc<Zone>,
     text: Bytes,
     own_text: Bytes,
+    /// What is out of date must not be used, whatever the settings say.
+    is_strict: bool,
+    /// The request wants a fresher response than the one that is kept.
+    is_forced: bool,
 }
 
 impl Asking<'_> {
@@ -198,7 +218,7 @@ impl Asking<'_> {
             let key = Key::of(&self.own_text);
             let now = now();
             let found = match &kept {
-                Some(kept) => found(kept.entry.times(), now),
+                Some(kept) => self.found(&kept.entry, now),
                 None => match self.zone.failure(key, now) {
                     Some(status) => Found::Failure(status),
                     None => Found::Nothing,
@@ -250,6 +270,7 @@ impl Asking<'_> {
                         continue;
                     }
                     asked.keeps &= self.takes_whole();
+                    self.may_ask()?;
                     return Ok(Looked::Ask(Some(self.fetch(asked, found, kept, lead))));
                 }
                 _ => {}
@@ -265,7 +286,7 @@ impl Asking<'_> {
             && self.zone.count_use(key) < rules.min_uses;
         Rules {
             lock: rules.lock,
-            stale_while_updating: rules.use_stale.contains(UseStale::UPDATING),
+            stale_while_updating: !self.is_strict && rules.use_stale.contains(UseStale::UPDATING),
             background_update: rules.background_update,
             is_update: false,
             scarce,
@@ -313,6 +334,8 @@ impl Asking<'_> {
     fn note(&mut self, status: CacheStatus, entry: Option<&Entry>) {
         let mut cached = Cached::new(status, self.text.clone());
         cached.stored = entry.map(|entry| entry.times().stored);
+        cached.ttl = entry.map(|entry| entry.times().valid_until.saturating_sub(now()));
+        cached.is_strict = settings(self.request, self.family).is_strict();
         cached.is_whole = entry.is_some();
         self.request.cached = Some(Box::new(cached));
     }
@@ -325,9 +348,18 @@ impl Asking<'_> {
         lead: Option<Lead>,
     ) -> Rc<Fetch> {
         self.note(asked.status, None);
-        let revalidates = settings(self.request, self.family).revalidate;
+        let rules = settings(self.request, self.family);
+        let revalidates = rules.revalidate || rules.is_strict();
+        let forwarded = Some(match asked.status {
+            CacheStatus::Bypass => "bypass",
+            CacheStatus::Miss if self.own_text != self.text => "vary-miss",
+            CacheStatus::Miss => "uri-miss",
+            _ if self.is_forced => "request",
+            _ => "stale",
+        });
         if let Some(cached) = &mut self.request.cached {
             cached.is_fetch = asked.keeps;
+            cached.forwarded = forwarded;
             if let (true, CacheStatus::Expired, Some(kept)) = (revalidates, asked.status, &stale) {
                 cached.last_modified = kept.entry.facts.last_modified;
                 cached.etag = kept.entry.facts.etag.clone();
@@ -340,6 +372,8 @@ impl Asking<'_> {
             status: asked.status,
             keeps: asked.keeps,
             found,
+            is_strict: self.is_strict,
+            forwarded,
             stale,
             lead: RefCell::new(lead),
             failed: Cell::new(0),
@@ -358,6 +392,9 @@ impl Asking<'_> {
     /// Reads along with what somebody else fetches.
     fn stream(&mut self, fill: &Arc<Fill>) -> Phase<Box<Response>> {
         self.note(CacheStatus::Hit, Some(&fill.entry));
+        if let Some(cached) = &mut self.request.cached {
+            cached.is_collapsed = true;
+        }
         let mut response = head(self.request, self.family, &fill.entry)?;
         response.single_range = true;
         response.content_length = fill.length;

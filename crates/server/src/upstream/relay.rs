@@ -70,19 +70,38 @@ pub async fn proxy(request: &mut Request, pass: &Arc<proxy::Pass>) -> Phase<Resp
     let own_key =
         |request: &Request, out: &mut Vec<u8>| proxy::write_key(request, pass, &destination, out);
     let fetch = match cached::look(request, Family::Proxy, own_key).await? {
-        Looked::Answer(response) => return Ok(*response),
+        Looked::Answer(response) => return Ok(cached_answer(request, Family::Proxy, response)),
         Looked::Ask(fetch) => fetch,
+        Looked::AskUnsafe(doomed) => {
+            let outcome = ask_proxy(request, pass, destination, None).await;
+            doomed.settle(&outcome);
+            return told(request, Family::Proxy, outcome);
+        }
         Looked::AnswerAndAsk(response, fetch) => {
             let (mut copy, pass) = (cached::background(request, &fetch), Arc::clone(pass));
             tokio::task::spawn_local(async move {
                 let fetched = ask_proxy(&mut copy, &pass, destination, Some(fetch)).await;
                 cached::drain(fetched, &copy);
             });
-            return Ok(*response);
+            return Ok(cached_answer(request, Family::Proxy, response));
         }
     };
     let outcome = ask_proxy(request, pass, destination, fetch.clone()).await;
-    cached::settle(request, Family::Proxy, fetch, outcome)
+    let outcome = cached::settle(request, Family::Proxy, fetch, outcome);
+    told(request, Family::Proxy, outcome)
+}
+
+/// A response out of the cache, or of an upstream, with what the cache says of it.
+fn cached_answer(request: &Request, family: Family, mut response: Box<Response>) -> Response {
+    cached::tell(request, family, &mut response);
+    *response
+}
+
+fn told(request: &Request, family: Family, outcome: Phase<Response>) -> Phase<Response> {
+    outcome.map(|mut response| {
+        cached::tell(request, family, &mut response);
+        response
+    })
 }
 
 async fn ask_proxy(
@@ -119,19 +138,25 @@ async fn ask_proxy(
 pub async fn fastcgi(request: &mut Request, pass: &fastcgi::Pass) -> Phase<Response> {
     let destination = pass.destination(request)?;
     let fetch = match cached::look(request, Family::FastCgi, |_, _| {}).await? {
-        Looked::Answer(response) => return Ok(*response),
+        Looked::Answer(response) => return Ok(cached_answer(request, Family::FastCgi, response)),
         Looked::Ask(fetch) => fetch,
+        Looked::AskUnsafe(doomed) => {
+            let outcome = ask_fastcgi(request, destination, None).await;
+            doomed.settle(&outcome);
+            return told(request, Family::FastCgi, outcome);
+        }
         Looked::AnswerAndAsk(response, fetch) => {
             let mut copy = cached::background(request, &fetch);
             tokio::task::spawn_local(async move {
                 let fetched = ask_fastcgi(&mut copy, destination, Some(fetch)).await;
                 cached::drain(fetched, &copy);
             });
-            return Ok(*response);
+            return Ok(cached_answer(request, Family::FastCgi, response));
         }
     };
     let outcome = ask_fastcgi(request, destination, fetch.clone()).await;
-    cached::settle(request, Family::FastCgi, fetch, outcome)
+    let outcome = cached::settle(request, Family::FastCgi, fetch, outcome);
+    told(request, Family::FastCgi, outcome)
 }
 
 async fn ask_fastcgi(

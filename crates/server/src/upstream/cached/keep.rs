@@ -6,6 +6,7 @@ use crate::cache::entry::{Entry, Facts, Times, variant, variant_text};
 use crate::cache::fill::Fill;
 use crate::cache::flight::Lead;
 use crate::cache::freshness::{self, Freshness, Ignored};
+use crate::cache::rfc9111::{self, CacheControl};
 use crate::http::body::{Body, BodyStream};
 use crate::http::{Request, Response};
 use crate::upstream::receive::Answer;
@@ -15,6 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use wire::fields::date;
 use wire::http1::Known;
+use wire::http1::response::Head;
 
 /// What is to be done with a response that comes.
 pub struct Keep {
@@ -37,10 +39,19 @@ impl Fetch {
         relay: &Settings,
         answer: &Answer,
     ) -> Option<Keep> {
-        let told = freshness::read(&answer.head, &answer.buffer, ignored(relay), now());
+        let told = told(
+            request,
+            family,
+            relay,
+            (&answer.head, &answer.buffer),
+            now(),
+        );
         let is_whole = self.keeps && !told.refused;
         let keep = self.judged(request, family, relay, answer, told);
         if let Some(cached) = &mut request.cached {
+            cached.forwarded_status = Some(answer.head.status);
+            cached.is_kept = keep.is_some();
+            cached.ttl = (keep.as_ref()).map(|keep| keep.facts.times.valid_until - now());
             cached.is_fetch = keep.is_some();
             cached.is_whole = is_whole;
         }
@@ -101,7 +112,7 @@ impl Fetch {
                 .map_or_else(Bytes::new, Bytes::copy_from_slice),
             vary: Bytes::from(told.vary),
             variant,
-            head: Bytes::copy_from_slice(answer.head_bytes()),
+            head: kept_head(rules, answer),
         };
         Some(Keep {
             fetch: Rc::clone(self),
@@ -211,6 +222,69 @@ pub fn ignored(relay: &Settings) -> Ignored {
     }
 }
 
+/// The head as it is kept; the standard has fields stay out that Connection names.
+fn kept_head(rules: &cache::Settings, answer: &Answer) -> Bytes {
+    let whole = answer.head_bytes();
+    let is_named = rules.is_strict() && answer.head.value(Known::Connection, whole).is_some();
+    let renewed = match is_named {
+        true => rfc9111::renewed((&answer.head, whole), None),
+        false => None,
+    };
+    renewed.map_or_else(|| Bytes::copy_from_slice(whole), Bytes::from)
+}
+
+/// What the fields of a response say of its use.
+pub fn told(
+    request: &Request,
+    family: Family,
+    relay: &Settings,
+    (head, buffer): (&Head, &[u8]),
+    now: i64,
+) -> Freshness {
+    let rules = settings(request, family);
+    if !rules.is_strict() {
+        let mut told = freshness::read(head, buffer, ignored(relay), now);
+        if !rules.targeted().is_empty() {
+            told = targeted(told, rules.targeted(), (head, buffer), ignored(relay), now);
+        }
+        return told;
+    }
+    let asked = rfc9111::Asked {
+        authorization: request.field(Known::Authorization).is_some(),
+        no_store: CacheControl::read(request.fields_named(b"Cache-Control")).no_store,
+    };
+    rfc9111::read((head, buffer), ignored(relay), rules.targeted(), asked, now)
+}
+
+/// The same in nginx's way, with a field that stands above Cache-Control and Expires where there is one.
+fn targeted(
+    told: Freshness,
+    names: &[Box<[u8]>],
+    (head, buffer): (&Head, &[u8]),
+    ignored: Ignored,
+    now: i64,
+) -> Freshness {
+    let (own, is_targeted) = rfc9111::told(head, buffer, names);
+    if !is_targeted || ignored.cache_control {
+        return told;
+    }
+    let others = Ignored {
+        cache_control: true,
+        expires: true,
+        ..ignored
+    };
+    let mut told = freshness::read(head, buffer, others, now);
+    if told.valid_until.is_some() {
+        return told;
+    }
+    let seconds = own.shared_max_age.or(own.max_age);
+    told.refused |= own.no_store || own.no_cache || own.private || seconds == Some(0);
+    told.valid_until = seconds.map(|seconds| now.saturating_add(seconds));
+    told.updating = own.while_revalidate;
+    told.on_error = own.if_error;
+    told
+}
+
 /// Until when a response holds; `None`: it is not kept.
 pub fn valid_until(
     told: &Freshness,
@@ -225,5 +299,6 @@ pub fn valid_until(
         let seconds = rules.valid.seconds(status)?;
         Some(now.saturating_add_unsigned(seconds))
     };
-    told.valid_until.or_else(by_settings)
+    let by_guess = || told.guess.map(|seconds| now.saturating_add(seconds));
+    (told.valid_until.or_else(by_settings)).or_else(by_guess)
 }

@@ -36,6 +36,13 @@ pub fn head(request: &Request, family: Family, entry: &Entry) -> Phase<Response>
     let mut response = received.response;
     response.single_range = false;
     response.skip_conditions = false;
+    if request
+        .cached
+        .as_ref()
+        .is_some_and(|cached| cached.is_strict)
+    {
+        super::strict::tell_age(&mut response, entry, super::now());
+    }
     let length = entry.head.value(Known::ContentLength, buffer);
     response.content_length = length.and_then(wire::http1::body::parse_content_length);
     Ok(response)
