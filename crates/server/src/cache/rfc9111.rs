@@ -205,10 +205,9 @@ pub fn read(
     let age = age_at(head, buffer, now);
     freshness.valid_until = match lifetime {
         _ if told.no_cache => Some(now - 1),
-        Some(lifetime) => Some(
-            now.saturating_add(lifetime - age)
-                .max(now - 1 - SECONDS_MAX),
-        ),
+        Some(lifetime) if lifetime > age => Some(now.saturating_add(lifetime - age)),
+        // Without any time left it was never fresh.
+        Some(lifetime) => Some(now - 1 - (age - lifetime).min(SECONDS_MAX)),
         None => None,
     };
     if lifetime.is_none() && is_guessable(head.status, &told) {
@@ -394,7 +393,7 @@ mod tests {
             (&["Cache-Control: max-age=60, private"], -1),
             (&["Cache-Control: s-maxage=60, private"], -1),
             (&["Cache-Control: max-age=0"], -1),
-            (&["Cache-Control: max-age=0", "ETag: \"a\""], 0),
+            (&["Cache-Control: max-age=0", "ETag: \"a\""], -1),
             (&["Cache-Control: max-age=60x"], -1),
             (&["Cache-Control: no-cache, max-age=60", "ETag: \"a\""], -1),
             (&["Cache-Control: no-cache, max-age=60"], -1),
