@@ -1,5 +1,6 @@
 //! Certificates and keys as their files hold them, and which of a server's certificates a client gets.
 
+use super::encrypted::{self, Failure};
 use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -58,8 +59,19 @@ pub fn chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     }
 }
 
-/// The key of a PEM file.
-pub fn key(text: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
+/// The key of a PEM file, which may be behind one of the passwords.
+pub fn key(text: &[u8], passwords: &[Vec<u8>]) -> Result<PrivateKeyDer<'static>, String> {
+    if let Some(opened) = encrypted::key(text, passwords) {
+        return opened.map_err(|failure| match failure {
+            Failure::WrongPassword if passwords.is_empty() => {
+                "(SSL: error:04800068:PEM routines::bad password read)".to_owned()
+            }
+            Failure::WrongPassword => {
+                "(SSL: error:1C800064:Provider routines::bad decrypt)".to_owned()
+            }
+            Failure::Unknown => "(SSL: the key's encryption is not known)".to_owned(),
+        });
+    }
     match PrivateKeyDer::from_pem_slice(text) {
         Ok(key) => Ok(key),
         Err(pem::Error::NoItemsFound) => Err(

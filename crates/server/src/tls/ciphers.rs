@@ -44,7 +44,32 @@ impl Protocols {
         self.0 |= other.0;
     }
 
-    /// Takes away what is not known to be safe.
+    #[must_use]
+    pub fn all() -> Protocols {
+        Protocols(u8::MAX)
+    }
+
+    #[must_use]
+    pub fn with(self, other: Protocols) -> Protocols {
+        Protocols(self.0 | other.0)
+    }
+
+    #[must_use]
+    pub fn without(self, other: Protocols) -> Protocols {
+        Protocols(self.0 & !other.0)
+    }
+
+    /// Those from one version on, or up to it.
+    #[must_use]
+    pub fn bounded(self, one: Protocols, is_least: bool) -> Protocols {
+        let below = one.0.wrapping_sub(1);
+        Protocols(match is_least {
+            true => self.0 & !below,
+            false => self.0 & (below | one.0),
+        })
+    }
+
+    /// Whether there are some that are not offered.
     #[must_use]
     pub fn has_old(self) -> bool {
         self.0 & !(TLS12 | TLS13) != 0

@@ -2,6 +2,7 @@
 //! configuration is read, so that what is wrong with a file is told then.
 
 use super::certificate::{self, Choice};
+use super::commands::{self, Commanded};
 use super::directive::Settings;
 use super::path::Trust;
 use super::{ciphers, client, sessions, tickets};
@@ -14,6 +15,8 @@ use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, aws_lc_rs as provider};
 use rustls::server::{NoServerSessionStorage, StoresServerSessions};
 use rustls::sign::CertifiedKey;
+use std::borrow::Cow;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,8 +58,11 @@ impl Context {
         if settings.certificates.is_empty() && !settings.reject_handshake {
             return Ok(None);
         }
+        let mut settings = settings.clone();
+        let commanded = commands::apply(&mut settings)?;
+        let settings = &settings;
         let keys = certified_keys(settings, source, paths)?;
-        let provider = Arc::new(crypto(settings)?);
+        let provider = Arc::new(crypto(settings, commanded)?);
         let versions = settings.protocols.versions();
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
@@ -99,12 +105,67 @@ fn path(paths: &Paths, name: &Bytes) -> PathBuf {
     paths.in_conf(&String::from_utf8_lossy(name))
 }
 
+/// Where a certificate or key is: in a file, or in the configuration itself (`data:`).
+enum File<'a> {
+    Path(PathBuf),
+    Data(&'a Bytes),
+}
+
+impl<'a> File<'a> {
+    fn new(paths: &Paths, name: &'a Bytes) -> File<'a> {
+        match name.starts_with(DATA) {
+            true => File::Data(name),
+            false => File::Path(path(paths, name)),
+        }
+    }
+
+    fn read(&self, source: &dyn Source) -> Result<Cow<'a, [u8]>, String> {
+        match self {
+            File::Data(text) => Ok(Cow::Borrowed(text.get(DATA.len()..).unwrap_or_default())),
+            File::Path(path) => match source.read(path) {
+                Ok(text) => Ok(Cow::Owned(text.to_vec())),
+                Err(error) => Err(certificate::no_file(path, &error)),
+            },
+        }
+    }
+}
+
+impl fmt::Display for File<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            File::Path(path) => path.display().fmt(formatter),
+            File::Data(text) => formatter.write_str(&String::from_utf8_lossy(text)),
+        }
+    }
+}
+
+/// Before what stands in the configuration itself.
+const DATA: &[u8] = b"data:";
+
+/// What the issuer says of the certificate (`ssl_stapling_file`).
+fn stapled(
+    settings: &Settings,
+    source: &dyn Source,
+    paths: &Paths,
+) -> Result<Option<Vec<u8>>, String> {
+    if !settings.stapling || settings.stapling_file.is_empty() {
+        return Ok(None);
+    }
+    let path = path(paths, &settings.stapling_file);
+    let answer = source.read(&path).map_err(|error| {
+        let why = certificate::no_file(&path, &error);
+        format!("BIO_new_file(\"{}\") failed {why}", path.display())
+    })?;
+    Ok(Some(answer.to_vec()))
+}
+
 /// Every certificate with its key.
 fn certified_keys(
     settings: &Settings,
     source: &dyn Source,
     paths: &Paths,
 ) -> Result<Vec<Arc<CertifiedKey>>, String> {
+    let stapled = stapled(settings, source, paths)?;
     let mut joined = Vec::new();
     for (place, certificate) in settings.certificates.iter().enumerate() {
         let Some(key) = settings.keys.get(place) else {
@@ -114,40 +175,36 @@ fn certified_keys(
                 "no \"ssl_certificate_key\" is defined for certificate \"{shown}\""
             ));
         };
-        let (certificate, key) = (path(paths, certificate), path(paths, key));
+        let certificate = File::new(paths, certificate);
+        let key = File::new(paths, key);
         let failed = |call: &str, why: String| {
-            format!(
-                "cannot load certificate \"{}\": {call}() failed {why}",
-                certificate.display()
-            )
+            format!("cannot load certificate \"{certificate}\": {call}() failed {why}")
         };
-        let text = source
-            .read(&certificate)
-            .map_err(|error| failed("BIO_new_file", certificate::no_file(&certificate, &error)))?;
+        let text = certificate
+            .read(source)
+            .map_err(|why| failed("BIO_new_file", why))?;
         let chain =
             certificate::chain(&text).map_err(|why| failed("PEM_read_bio_X509_AUX", why))?;
         let failed = |call: &str, why: String| {
-            format!(
-                "cannot load certificate key \"{}\": {call}() failed {why}",
-                key.display()
-            )
+            format!("cannot load certificate key \"{key}\": {call}() failed {why}")
         };
-        let text = source
-            .read(&key)
-            .map_err(|error| failed("BIO_new_file", certificate::no_file(&key, &error)))?;
-        let parsed =
-            certificate::key(&text).map_err(|why| failed("PEM_read_bio_PrivateKey", why))?;
-        let pair = certificate::join(chain, &parsed)
-            .map_err(|why| format!("SSL_CTX_use_PrivateKey(\"{}\") failed {why}", key.display()))?;
+        let text = key
+            .read(source)
+            .map_err(|why| failed("BIO_new_file", why))?;
+        let parsed = certificate::key(&text, &settings.passwords)
+            .map_err(|why| failed("PEM_read_bio_PrivateKey", why))?;
+        let mut pair = certificate::join(chain, &parsed)
+            .map_err(|why| format!("SSL_CTX_use_PrivateKey(\"{key}\") failed {why}"))?;
+        pair.ocsp.clone_from(&stapled);
         joined.push(Arc::new(pair));
     }
     Ok(joined)
 }
 
 /// The suites and groups that are offered.
-fn crypto(settings: &Settings) -> Result<CryptoProvider, String> {
+fn crypto(settings: &Settings, commanded: Commanded) -> Result<CryptoProvider, String> {
     let written = String::from_utf8_lossy(&settings.ciphers);
-    let mut suites = ciphers::all13();
+    let mut suites = commanded.suites13.unwrap_or_else(ciphers::all13);
     let old = ciphers::list(&written).map_err(|error| error.text("ssl_ciphers"))?;
     suites.extend(old);
     let curves = String::from_utf8_lossy(&settings.curves);

@@ -25,6 +25,27 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         "The key of the certificate at the same place.",
     ),
     row(
+        "ssl_password_file",
+        HS,
+        Arity::Exactly(1),
+        password_file,
+        "A file of passwords for keys, one a line; each is tried.",
+    ),
+    row(
+        "ssl_conf_command",
+        HS,
+        Arity::Exactly(2),
+        conf_command,
+        "A command of OpenSSL's: Ciphersuites, CipherString, Groups, MinProtocol, MaxProtocol, Protocol, Options.",
+    ),
+    row(
+        "ssl_early_data",
+        HS,
+        Arity::Flag,
+        |b, d| flag(&mut b.server().tls.early_data, d),
+        "Accepted: Early data is not taken: clients send it again after the handshake, and nothing can be replayed.",
+    ),
+    row(
         "ssl_protocols",
         HS,
         Arity::AtLeast(1),
@@ -99,7 +120,14 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         HS,
         Arity::Flag,
         stapling,
-        "Accepted: Clients are not told what the issuer says of a certificate; `on` warns.",
+        "Whether clients are told what the issuer says of the certificate; it has to be in `ssl_stapling_file`.",
+    ),
+    row(
+        "ssl_stapling_file",
+        HS,
+        Arity::Exactly(1),
+        |b, d| text(&mut b.server().tls.stapling_file, d),
+        "A file with the issuer's answer (OCSP, DER), as `openssl ocsp -respout` writes it.",
     ),
     row(
         "ssl_stapling_verify",
@@ -177,6 +205,9 @@ pub struct SessionCache {
 crate::config::setting::settings! {
     certificates: Arc<[Bytes]> = Arc::default(),
     keys: Arc<[Bytes]> = Arc::default(),
+    passwords: Arc<[Vec<u8>]> = Arc::default(),
+    commands: Arc<[super::commands::Command]> = Arc::default(),
+    early_data: bool = false,
     protocols: Protocols = Protocols::default(),
     ciphers: Bytes = Bytes::from_static(b"HIGH:!aNULL:!MD5"),
     prefer_server_ciphers: bool = false,
@@ -195,6 +226,7 @@ crate::config::setting::settings! {
     verify_depth: u64 = 1,
     crl: Bytes = Bytes::new(),
     stapling: bool = false,
+    stapling_file: Bytes = Bytes::new(),
     stapling_verify: bool = false,
 }
 
@@ -212,14 +244,49 @@ fn verify_client(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     setting.set(value)
 }
 
+/// What nginx reads of a line, at most.
+const PASSWORD_MAX: usize = 4096;
+
+fn password_file(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    build.server().tls.passwords.vacant()?;
+    let text = directive.args[0].as_str().ok_or("invalid value")?;
+    let path = build.conf_path(text);
+    let shown = path.display();
+    let bytes = build.read_file(&path).map_err(|error| {
+        let error = sys::errno::Errno(&error);
+        Complaint::from(format!("open() \"{shown}\" failed ({error})"))
+    })?;
+    let mut passwords: Vec<Vec<u8>> = Vec::new();
+    for line in bytes.split(|&byte| byte == b'\n') {
+        if line.len() > PASSWORD_MAX {
+            return Err(format!("too long line in \"{shown}\"").into());
+        }
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if !line.is_empty() {
+            passwords.push(line.to_vec());
+        }
+    }
+    build.server().tls.passwords.set(passwords.into())
+}
+
 fn stapling(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     flag(&mut build.server().tls.stapling, directive)?;
-    if build.server().tls.stapling.0 == Some(true) {
+    let tls = &build.server().tls;
+    if tls.stapling.0 == Some(true) && tls.stapling_file.0.is_none() {
         build.warn(
             directive,
-            "\"ssl_stapling\" ignored, gannet does not staple yet",
+            "\"ssl_stapling\": gannet staples what \"ssl_stapling_file\" holds, and asks no responder yet",
         );
     }
+    Ok(())
+}
+
+fn conf_command(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    let word = |place: usize| Bytes::copy_from_slice(&directive.args[place]);
+    let setting = &mut build.server().tls.commands;
+    let before = setting.0.take().unwrap_or_default();
+    let all = before.iter().cloned().chain([(word(0), word(1))]);
+    setting.0 = Some(all.collect());
     Ok(())
 }
 

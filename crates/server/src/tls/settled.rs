@@ -16,7 +16,6 @@ pub struct Settled {
     /// What the client has offered, by numbers.
     pub suites: Box<[u16]>,
     pub groups: Box<[u16]>,
-    pub schemes: Box<[u16]>,
 }
 
 impl Settled {
@@ -32,11 +31,6 @@ impl Settled {
                 .map(|suite| u16::from(*suite))
                 .collect(),
             groups: groups.iter().map(|group| u16::from(*group)).collect(),
-            schemes: hello
-                .signature_schemes()
-                .iter()
-                .map(|scheme| u16::from(*scheme))
-                .collect(),
         }
     }
 

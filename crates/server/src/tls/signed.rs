@@ -26,7 +26,7 @@ pub struct Signed<'a> {
 }
 
 /// The next element of DER: all of it, and what it holds.
-fn element<'a>(rest: &mut &'a [u8], tag: Tag) -> Option<(&'a [u8], &'a [u8])> {
+pub fn element<'a>(rest: &mut &'a [u8], tag: Tag) -> Option<(&'a [u8], &'a [u8])> {
     let (after, any) = Any::from_der(rest).ok()?;
     let whole = rest.get(..rest.len() - after.len())?;
     *rest = after;

@@ -2,13 +2,13 @@
 
 use super::{Fixed, append};
 use crate::http::Request;
-use crate::tls::ciphers;
+use crate::tls::{ciphers, offered};
 use rustls::{Connection, HandshakeKind, ProtocolVersion};
 
 pub const FIXED: &[Fixed] = &[
     ("ssl_alpn_protocol", |request, out| {
         with(request, |connection| {
-            append(Some(connection.alpn_protocol().unwrap_or_default()), out)
+            append(connection.alpn_protocol(), out)
         })
     }),
     ("ssl_cipher", |request, out| {
@@ -18,6 +18,22 @@ pub const FIXED: &[Fixed] = &[
             append(name.map(str::as_bytes), out)
         })
     }),
+    ("ssl_ciphers", |request, out| {
+        let settled = request.connection.settled.get();
+        settled.is_some_and(|settled| {
+            offered::append(&settled.suites, offered::SUITES, out);
+            true
+        })
+    }),
+    ("ssl_curves", |request, out| {
+        let settled = request.connection.settled.get();
+        settled.is_some_and(|settled| {
+            offered::append(&settled.groups, offered::GROUPS, out);
+            !settled.groups.is_empty()
+        })
+    }),
+    // No early data is taken.
+    ("ssl_early_data", |_, _| false),
     ("ssl_curve", |request, out| {
         with(request, |connection| {
             let group = connection.negotiated_key_exchange_group();
