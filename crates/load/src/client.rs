@@ -1,6 +1,7 @@
-//! An HTTP/1.1 client for one user: a connection to each server, a request and its response at a time.
+//! The client of one user: of HTTP/1.1, or a stream of a shared connection of HTTP/2; a connection to each server, a request and its response at a time.
 
 use crate::failure::Failure;
+use crate::http2::{self, Connection, Group};
 use crate::plan::{ClientOptions, Plan, Step};
 use crate::record::Sample;
 use crate::response::{Invalid, Reader};
@@ -43,10 +44,12 @@ pub struct Client {
     done_at: Option<Instant>,
     options: ClientOptions,
     tls: Option<Tls>,
+    /// Of HTTP/2, shared with other users.
+    group: Option<Rc<Group>>,
 }
 
 impl Client {
-    pub fn new(plan: &Plan, scratch: Scratch) -> Client {
+    pub fn new(plan: &Plan, scratch: Scratch, group: Option<Rc<Group>>) -> Client {
         Client {
             connections: plan.endpoints.iter().map(|_| None).collect(),
             reader: Reader::default(),
@@ -56,6 +59,7 @@ impl Client {
             done_at: None,
             options: plan.client.clone(),
             tls: plan.tls.clone(),
+            group,
         }
     }
 
@@ -89,7 +93,13 @@ impl Client {
         self.deadline.set(now + self.options.timeout);
         self.done_at = None;
         self.reader.start(step.request.method == "HEAD", keep);
-        let done = self.attempt(endpoint, step, values, &mut sample).await;
+        let done = match self.group.clone() {
+            None => self.attempt(endpoint, step, values, &mut sample).await,
+            Some(group) => {
+                self.attempt_stream(&group, endpoint, step, values, &mut sample)
+                    .await
+            }
+        };
         sample.failure = done.err();
         if sample.failure.is_some() {
             self.drop_connection(step);
@@ -132,6 +142,79 @@ impl Client {
         let mut stream = self.connect(endpoint, sample).await?;
         self.converse(&mut stream, step, values, sample).await?;
         self.put_back(step, stream).await
+    }
+
+    /// A request as a stream of the group's connection, which is opened where there is none.
+    async fn attempt_stream(
+        &mut self,
+        group: &Group,
+        endpoint: &Endpoint,
+        step: &Step,
+        values: &[Vec<u8>],
+        sample: &mut Sample,
+    ) -> Result<(), Failure> {
+        let slot = group.slot(step.request.endpoint);
+        let slot = slot.ok_or_else(|| Failure::Http2("no such server".to_owned()))?;
+        let head = match &step.request.prepared_http2 {
+            Some(head) => head.clone(),
+            None => step
+                .request
+                .head_http2(endpoint.scheme.as_str(), values)
+                .map_err(Failure::Http2)?,
+        };
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let connection = self.shared(slot, endpoint, sample).await?;
+            let exchange = connection.exchange(step, head.clone(), values, &mut self.reader);
+            let done = self.deadline.within(exchange).await;
+            let done = done.unwrap_or(Err(Failure::Timeout));
+            let (sent, received) = connection.take_traffic();
+            sample.sent_bytes += sent;
+            self.reader.received += received;
+            if self.options.new_connection {
+                *slot.lock().await = None;
+            }
+            match done {
+                // The connection ended before the server looked at the request: that is its right, and no failure.
+                Err(failure)
+                    if http2::is_unseen(&failure)
+                        && self.reader.status == 0
+                        && sample.connect_ns.is_none()
+                        && attempts == 1 => {}
+                Err(failure) => return Err(failure),
+                Ok(times) => {
+                    let now = Instant::now();
+                    sample.waiting_ns = nanoseconds(times.first_at - times.sent_at);
+                    sample.receiving_ns = nanoseconds(now - times.first_at);
+                    self.done_at = Some(now);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// The connection in a slot; a new one if it takes no more requests.
+    async fn shared(
+        &mut self,
+        slot: &tokio::sync::Mutex<Option<Connection>>,
+        endpoint: &Endpoint,
+        sample: &mut Sample,
+    ) -> Result<Connection, Failure> {
+        let held = self.deadline.within(slot.lock()).await;
+        let mut held = held.ok_or(Failure::Timeout)?;
+        if let Some(connection) = &*held {
+            let ready = self.deadline.within(connection.ready()).await;
+            if ready.ok_or(Failure::Timeout)?.is_ok() {
+                return Ok(connection.clone());
+            }
+            *held = None;
+        }
+        let stream = self.connect(endpoint, sample).await?;
+        let opened = self.deadline.within(Connection::open(stream)).await;
+        let connection = opened.ok_or(Failure::Timeout)??;
+        *held = Some(connection.clone());
+        Ok(connection)
     }
 
     async fn connect(

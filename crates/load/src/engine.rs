@@ -115,7 +115,9 @@ pub fn run(
     control: &Arc<Control>,
     observer: &mut dyn Observer,
 ) -> Result<Report, String> {
-    let threads = plan.threads.clamp(1, plan.users.max(1));
+    let threads = plan
+        .threads
+        .clamp(1, plan.users.div_ceil(plan.client.streams.max(1)).max(1));
     let run = Arc::new(Run {
         plan: Arc::clone(plan),
         control: Arc::clone(control),

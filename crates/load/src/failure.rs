@@ -16,6 +16,8 @@ pub enum Failure {
     /// Sending or receiving failed: the words of the system.
     Io(String),
     Invalid(Invalid),
+    /// What HTTP/2 calls an error of a stream or a connection.
+    Http2(String),
     Status(u16),
     /// The pattern does not stand in the body.
     Body,
@@ -50,7 +52,9 @@ impl Failure {
     pub fn kind(&self) -> FailureKind {
         match self {
             Failure::Connect(_) | Failure::Tls(_) => FailureKind::Connect,
-            Failure::Timeout | Failure::Closed | Failure::Io(_) => FailureKind::Receive,
+            Failure::Timeout | Failure::Closed | Failure::Io(_) | Failure::Http2(_) => {
+                FailureKind::Receive
+            }
             Failure::Length => FailureKind::Length,
             Failure::Status(_) => FailureKind::Status,
             Failure::Invalid(_) | Failure::Body | Failure::Value(_) => FailureKind::Exception,
@@ -74,6 +78,7 @@ impl std::fmt::Display for Failure {
             Failure::Timeout => f.write_str("timed out"),
             Failure::Closed => f.write_str("connection closed before the response was whole"),
             Failure::Io(why) => write!(f, "connection failed: {why}"),
+            Failure::Http2(why) => write!(f, "HTTP/2: {why}"),
             Failure::Invalid(invalid) => f.write_str(invalid.as_str()),
             Failure::Status(status) => write!(f, "status {status}"),
             Failure::Body => f.write_str("the body has not what it should have"),

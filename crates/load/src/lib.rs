@@ -12,6 +12,8 @@ pub mod engine;
 pub mod failure;
 /// Latencies.
 pub mod histogram;
+/// Connections that users share, a stream for each request.
+mod http2;
 /// When users work and requests are due.
 pub mod pace;
 /// Wakes users on time.

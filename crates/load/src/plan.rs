@@ -12,6 +12,8 @@ pub const USERS_MAX: usize = 1_000_000;
 pub const THREADS_MAX: usize = 1024;
 /// Rows of the report; requests beyond them are counted in the last one.
 pub const LABELS_MAX: usize = 200;
+/// Users that may share a connection.
+pub const STREAMS_MAX: usize = 10_000;
 
 /// A run.
 #[derive(Clone, Debug)]
@@ -144,6 +146,10 @@ pub struct ClientOptions {
     pub timeout: Duration,
     /// Bytes of a body that patterns look at.
     pub keep_body: usize,
+    /// HTTP/2, and only it.
+    pub http2: bool,
+    /// Users that share a connection of HTTP/2; 1 otherwise.
+    pub streams: usize,
 }
 
 impl Default for ClientOptions {
@@ -152,6 +158,8 @@ impl Default for ClientOptions {
             new_connection: false,
             timeout: Duration::from_secs(30),
             keep_body: 1 << 20,
+            http2: false,
+            streams: 1,
         }
     }
 }

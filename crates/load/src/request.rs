@@ -17,7 +17,20 @@ pub struct Request {
     pub http10: bool,
     /// The bytes for HTTP/1, where no value has a place in them.
     pub prepared: Option<Bytes>,
+    /// The head for HTTP/2, in the same case.
+    pub prepared_http2: Option<http::Request<()>>,
 }
+
+/// Fields that HTTP/2 says otherwise, or forbids (RFC 9113, 8.2.2).
+const CONNECTIONS: &[&str] = &[
+    "host",
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
 
 /// Fields that the client itself writes.
 const OWN: &[&str] = &["content-length", "transfer-encoding"];
@@ -64,6 +77,7 @@ impl Request {
             body,
             http10: false,
             prepared: None,
+            prepared_http2: None,
         }
     }
 
@@ -83,6 +97,51 @@ impl Request {
             self.write(&[], &mut out);
             Bytes::from(out)
         });
+    }
+
+    /// Makes the head for HTTP/2 ready where it is the same each time; tells when it cannot be one.
+    pub fn prepare_http2(&mut self, scheme: &str) -> Result<(), String> {
+        let head = self.head_http2(scheme, &[]);
+        let fixed = self.path.is_fixed() && self.headers.iter().all(|(_, value)| value.is_fixed());
+        if fixed {
+            self.prepared_http2 = Some(head?);
+        }
+        Ok(())
+    }
+
+    /// The head for HTTP/2: `Host` becomes the authority.
+    pub fn head_http2(
+        &self,
+        scheme: &str,
+        values: &[Vec<u8>],
+    ) -> Result<http::Request<()>, String> {
+        let clean = |text: &Template, blank: &[u8]| {
+            let mut bytes = Vec::new();
+            push_clean(text, values, &mut bytes, blank);
+            bytes
+        };
+        let host = self
+            .headers
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case("host"));
+        let authority = host.map_or_else(Vec::new, |(_, value)| clean(value, b" "));
+        let mut target = format!("{scheme}://").into_bytes();
+        target.extend_from_slice(&authority);
+        target.extend_from_slice(&clean(&self.path, b"%20"));
+        let target = http::Uri::try_from(target).map_err(|error| format!("HTTP/2: {error}"))?;
+        let mut request = http::Request::builder()
+            .method(self.method.as_str())
+            .uri(target)
+            .version(http::Version::HTTP_2);
+        for (name, value) in &self.headers {
+            if !CONNECTIONS.contains(&name.to_ascii_lowercase().as_str()) {
+                request = request.header(name.as_str(), clean(value, b" "));
+            }
+        }
+        if let Some(body) = &self.body {
+            request = request.header("content-length", body.text(values).len());
+        }
+        request.body(()).map_err(|error| format!("HTTP/2: {error}"))
     }
 
     /// Appends the bytes for HTTP/1.1. A value with a line end cannot split the head: it becomes a blank.

@@ -239,7 +239,26 @@ impl Reader {
         Ok(())
     }
 
-    fn take_body(&mut self, data: &[u8]) {
+    /// The head of a response that did not come as bytes of HTTP/1.
+    pub fn start_http2(&mut self, head: &http::response::Parts) {
+        self.status = head.status.as_u16();
+        self.keep_alive = true;
+        if self.kept.max == 0 {
+            return;
+        }
+        // As patterns expect it.
+        let kept = &mut self.kept.head;
+        kept.extend_from_slice(format!("HTTP/2 {}\r\n", head.status.as_u16()).as_bytes());
+        for (name, value) in &head.headers {
+            kept.extend_from_slice(name.as_str().as_bytes());
+            kept.extend_from_slice(b": ");
+            kept.extend_from_slice(value.as_bytes());
+            kept.extend_from_slice(b"\r\n");
+        }
+    }
+
+    /// A piece of the body, without its framing.
+    pub fn take_body(&mut self, data: &[u8]) {
         self.body_bytes += data.len() as u64;
         let room = self.kept.max.saturating_sub(self.kept.body.len());
         if room > 0 {

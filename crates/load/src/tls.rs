@@ -15,6 +15,9 @@ use std::time::Duration;
 /// How long a server may take to shake hands with the connection that looks whether it is there.
 const PROBE_MAX: Duration = Duration::from_secs(10);
 
+/// Its name in TLS.
+const HTTP2: &[u8] = b"h2";
+
 /// What is asked of TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
@@ -24,6 +27,8 @@ pub struct TlsOptions {
     pub resumption: bool,
     /// The name that is asked for and that the certificate must have, instead of the URL's.
     pub name: Option<String>,
+    /// Speaks HTTP/2 and nothing else.
+    pub http2: bool,
 }
 
 impl Default for TlsOptions {
@@ -32,6 +37,7 @@ impl Default for TlsOptions {
             insecure: false,
             resumption: true,
             name: None,
+            http2: false,
         }
     }
 }
@@ -69,7 +75,10 @@ impl Tls {
         if !options.resumption {
             config.resumption = Resumption::disabled();
         }
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = match options.http2 {
+            true => vec![HTTP2.to_vec()],
+            false => vec![b"http/1.1".to_vec()],
+        };
         Ok(Tls {
             config: Arc::new(config),
             name: options.name.clone(),
@@ -104,9 +113,19 @@ impl Tls {
                         Some(rustls::Error::InvalidCertificate(_)) => " (-k trusts any server)",
                         _ => "",
                     };
+                    let hint = match &error.get_ref().and_then(|inner| inner.downcast_ref()) {
+                        Some(rustls::Error::AlertReceived(
+                            rustls::AlertDescription::NoApplicationProtocol,
+                        )) => " (it does not speak HTTP/2)",
+                        _ => hint,
+                    };
                     return Err(failed(format!("{}{hint}", plain(&error))));
                 }
             }
+        }
+        let wants_http2 = self.config.alpn_protocols.iter().any(|name| name == HTTP2);
+        if wants_http2 && connection.alpn_protocol() != Some(HTTP2) {
+            return Err(failed("it does not speak HTTP/2".to_owned()));
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! A thread and its users: who begins what and when, what is checked, what is noted.
 
-use crate::client::{Client, Scratch, nanoseconds, scratch};
+use crate::client::{Client, nanoseconds, scratch};
 use crate::engine::{Event, First, Run};
 use crate::failure::Failure;
+use crate::http2::Group;
 use crate::pace;
 use crate::pacer::Pacer;
 use crate::plan::{Order, Pace, Step, Take, Think};
@@ -102,8 +103,15 @@ async fn all_users(
         run,
     });
     let scratch = scratch();
-    for number in users {
-        let mut user = User::new(Rc::clone(&thread), number, Rc::clone(&scratch));
+    let client = &thread.run.plan.client;
+    let (http2, streams) = (client.http2, client.streams.max(1));
+    let mut group = None;
+    for (index, number) in users.enumerate() {
+        if http2 && index % streams == 0 {
+            group = Some(Group::new(thread.run.plan.endpoints.len()));
+        }
+        let client = Client::new(&thread.run.plan, Rc::clone(&scratch), group.clone());
+        let mut user = User::new(Rc::clone(&thread), number, client);
         tokio::task::spawn_local(async move {
             user.live().await;
             user.thread.leave();
@@ -220,7 +228,7 @@ struct Turn {
 }
 
 impl User {
-    fn new(thread: Rc<Thread>, number: usize, scratch: Scratch) -> User {
+    fn new(thread: Rc<Thread>, number: usize, client: Client) -> User {
         let plan = &thread.run.plan;
         let mut values = vec![Vec::new(); plan.values];
         for given in &plan.given {
@@ -231,7 +239,7 @@ impl User {
         }
         User {
             number,
-            client: Client::new(plan, scratch),
+            client,
             random: fastrand::Rng::with_seed(plan.seed.wrapping_add(number as u64)),
             values,
             started: false,

@@ -60,6 +60,15 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME[..TIME]", value_parser = units::duration_range)]
     pub think: Option<(Duration, Duration)>,
 
+    /// Speak HTTP/2, agreed on in TLS
+    #[arg(long)]
+    pub http2: bool,
+    /// Speak HTTP/2 without TLS, too, to servers that are known to
+    #[arg(long)]
+    pub http2_prior_knowledge: bool,
+    /// With HTTP/2: users that share a connection, each with a stream
+    #[arg(long, value_name = "N")]
+    pub streams: Option<usize>,
     /// Use a connection for each request
     #[arg(long)]
     pub new_connection: bool,

@@ -29,7 +29,7 @@ pub fn fetch(url: &str) -> Result<Fetched, String> {
         let (Some(step), Some(endpoint)) = (step, plan.endpoints.first()) else {
             return Err(failed("no request".to_owned()));
         };
-        let mut client = Client::new(&plan, scratch());
+        let mut client = Client::new(&plan, scratch(), None);
         let now = Instant::now();
         // One byte more tells that there is too much.
         let exchange = client.exchange(endpoint, step, &[], now, now, BODY_MAX + 1);

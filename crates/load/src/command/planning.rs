@@ -3,9 +3,9 @@
 use super::arguments::Arguments;
 use super::sources;
 use crate::assembly::Assembly;
-use crate::plan::{ClientOptions, Pace, Plan, Stage, THREADS_MAX, Think, USERS_MAX};
+use crate::plan::{ClientOptions, Pace, Plan, STREAMS_MAX, Stage, THREADS_MAX, Think, USERS_MAX};
 use crate::require::Requirement;
-use crate::target::{Scheme, plain};
+use crate::target::{Endpoint, Scheme, plain};
 use crate::tls::{Tls, TlsOptions};
 use crate::units;
 use std::path::Path;
@@ -47,6 +47,8 @@ pub fn plan(arguments: &Arguments) -> Result<(Plan, Option<String>), String> {
         client: ClientOptions {
             new_connection: arguments.new_connection,
             timeout: arguments.timeout,
+            http2: arguments.http2 || arguments.http2_prior_knowledge,
+            streams: arguments.streams.unwrap_or(1),
             ..ClientOptions::default()
         },
         tls: None,
@@ -88,12 +90,51 @@ pub fn plan(arguments: &Arguments) -> Result<(Plan, Option<String>), String> {
             insecure: arguments.insecure,
             resumption: !arguments.no_resumption,
             name: arguments.sni.clone(),
+            http2: plan.client.http2,
         })?);
     }
+    settle_http2(arguments, &plan)?;
+    prepare(arguments, &mut plan)?;
+    Ok((plan, source.remark))
+}
+
+/// Makes the requests' bytes ready.
+fn prepare(arguments: &Arguments, plan: &mut Plan) -> Result<(), String> {
+    let schemes: Vec<Scheme> = plan
+        .endpoints
+        .iter()
+        .map(|endpoint| endpoint.scheme)
+        .collect();
+    let http2 = plan.client.http2;
     for step in plan.steps_mut() {
         step.request.prepare(arguments.new_connection);
+        let scheme = schemes.get(step.request.endpoint);
+        if let (true, Some(scheme)) = (http2, scheme) {
+            step.request.prepare_http2(scheme.as_str())?;
+        }
     }
-    Ok((plan, source.remark))
+    Ok(())
+}
+
+/// What does not go together with HTTP/2, or without it.
+fn settle_http2(arguments: &Arguments, plan: &Plan) -> Result<(), String> {
+    let (http2, streams) = (plan.client.http2, plan.client.streams);
+    let is_plain = |endpoint: &Endpoint| endpoint.scheme == Scheme::Http;
+    if !(1..=STREAMS_MAX).contains(&streams) {
+        return Err(format!("--streams must be between 1 and {STREAMS_MAX}"));
+    }
+    if arguments.streams.is_some() && !http2 {
+        return Err("--streams belongs to --http2".to_owned());
+    }
+    if streams > 1 && arguments.new_connection {
+        return Err("--new-connection leaves no connection for --streams".to_owned());
+    }
+    if http2 && !arguments.http2_prior_knowledge && plan.endpoints.iter().any(is_plain) {
+        return Err(
+            "--http2 is agreed on in TLS; for http:// say --http2-prior-knowledge".to_owned(),
+        );
+    }
+    Ok(())
 }
 
 fn threads(arguments: &Arguments) -> Result<usize, String> {
