@@ -46,7 +46,7 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         HSL,
         Arity::Exactly(1),
         |b, d| size(&mut b.location().transmission.postpone_output, d),
-        "Accepted: No response is produced in pieces yet.",
+        "Accepted: What is there goes out with one write, and nothing is held back for more to come.",
     ),
     row(
         "chunked_transfer_encoding",

@@ -244,9 +244,9 @@ pub fn apply(request: &Request, response: &mut Response) {
             }
         },
     };
-    // As in nginx: the page that a redirect leads to names its own.
+    // As in nginx, for the two redirects that HTTP/1.0 had: the page that they lead to names its own.
     response.charset = match response.status {
-        301..=303 | 307 | 308 => None,
+        301 | 302 => None,
         _ => Some(to),
     };
     if let Some(change) = change {
