@@ -44,6 +44,7 @@ const LAYERS: &[&[&str]] = &[
         "precompress",
         "pool",
         "tls",
+        "acme",
     ],
     // Every feature may log; the access log's own directives make it a feature, its position does not.
     &["request_body"],

@@ -18,6 +18,7 @@ pub mod store; // what is made of files and responses, kept on the disk
 pub mod variables; // values with variables in them
 
 pub mod access;
+pub mod acme;
 pub mod cache; // what upstreams answered, kept
 pub mod content; // 4: what answers
 pub mod filter;

@@ -2,6 +2,7 @@
 
 mod children;
 
+use crate::acme;
 use crate::cache;
 use crate::config::{self, Config, InForce, Paths};
 use crate::filter;
@@ -69,6 +70,7 @@ impl Program for Site {
         image::start(&config);
         filter::dictionary::start(&config);
         cache::upkeep::begin(&config.http.caches);
+        acme::keeper::begin(&certificates(&config));
         let mut keeper = None;
         let none = pool::Pools::default();
         let plan = spawn.plan;
@@ -127,6 +129,7 @@ impl Service<Arc<Config>> for Running {
         install_logs(&config, resources);
         (config.http.upstreams).adopt(&self.config.http.upstreams);
         cache::upkeep::begin(&config.http.caches);
+        acme::keeper::begin(&certificates(&config));
         let former = &self.config.http.pools;
         begin_pools(&mut self.keeper, &config, former, plan, &self.notifier)?;
         let in_force = Arc::new(InForce::new(self.notifier.clone()));
@@ -252,6 +255,9 @@ fn plan(config: &Config, _: &Paths) -> Result<Plan, String> {
     plan.directories.extend(image::directories(config));
     let caches = config.http.caches.zones.iter();
     (plan.directories).extend(caches.map(|(path, _)| path.directory.clone()));
+    let issuers = certificates(config);
+    let states = issuers.iter().filter_map(|slot| slot.place.state.clone());
+    plan.directories.extend(states);
     plan.listen = config
         .http
         .listens
@@ -270,6 +276,12 @@ fn plan(config: &Config, _: &Paths) -> Result<Plan, String> {
     }
     plan.directories.extend(temp_directories(config));
     Ok(plan)
+}
+
+/// The certificates that are got for the servers.
+fn certificates(config: &Config) -> Vec<Arc<acme::Slot>> {
+    let servers = config.http.servers.iter();
+    servers.filter_map(|server| server.acme.clone()).collect()
 }
 
 /// The directories for temporary files that the locations name.

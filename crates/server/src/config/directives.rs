@@ -6,7 +6,7 @@ use super::directive::Set;
 use super::inventory::{self, Entry};
 use super::refused;
 use crate::{
-    access, cache, connection, content, encoding, filter, http, image, limit, listen, log,
+    access, acme, cache, connection, content, encoding, filter, http, image, limit, listen, log,
     pipeline, precompress, request_body, rewrite, routing, tls, upstream, variables,
 };
 use conf::table::{Arity, Contexts, Row};
@@ -19,6 +19,7 @@ pub const TABLES: &[&[Row<Set>]] = &[
     listen::directive::DIRECTIVES,
     connection::request_head::DIRECTIVES,
     tls::directive::DIRECTIVES,
+    acme::directive::DIRECTIVES,
     request_body::DIRECTIVES,
     connection::keepalive::DIRECTIVES,
     connection::transmission::DIRECTIVES,
@@ -128,6 +129,9 @@ pub const OWN: &[(&str, &str)] = &[
     ("precompress_types", GANNET),
     ("compression_cache", GANNET),
     ("gzip_padding", GANNET),
+    ("acme_certificate", "nginx's ACME module"),
+    ("acme_issuer", "nginx's ACME module"),
+    ("acme_shared_zone", "nginx's ACME module"),
     ("geoip2", "ngx_http_geoip2_module"),
     ("geoip2_proxy", "ngx_http_geoip2_module"),
     ("geoip2_proxy_recursive", "ngx_http_geoip2_module"),

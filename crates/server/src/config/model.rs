@@ -8,7 +8,7 @@ use crate::routing::{hosts, locations};
 use crate::variables::geoip2::Proxies;
 use crate::variables::registry::Variables;
 use crate::{
-    access, cache, connection, content, filter, image, limit, log, pipeline, precompress,
+    access, acme, cache, connection, content, filter, image, limit, log, pipeline, precompress,
     request_body, rewrite, tls, upstream,
 };
 use bytes::Bytes;
@@ -101,6 +101,7 @@ features! { RawServer, ServerSettings,
     request_head: connection::request_head,
     http2: connection::http2::directive,
     tls: tls,
+    acme: acme,
 }
 
 /// How a location is matched.
@@ -148,6 +149,7 @@ pub struct RawHttp {
     pub caches: cache::path::Paths,
     pub geoip2: Proxies,
     pub geoip2_files: Vec<std::path::PathBuf>,
+    pub acme: acme::Issuers,
 }
 
 /// A location, resolved.
@@ -175,6 +177,8 @@ pub struct Server {
     pub settings: ServerSettings,
     /// How its connections are secured, where it has a certificate.
     pub tls: Option<std::sync::Arc<tls::context::Context>>,
+    /// The certificate that is got for it.
+    pub acme: Option<std::sync::Arc<acme::Slot>>,
     /// Where its block begins.
     pub position: Option<conf::Position>,
     pub program: rewrite::Program,

@@ -7,6 +7,7 @@ use super::model::{
     Child, Config, Http, Listener, Location, LocationId, LocationKind, LocationSettings, Server,
     ServerId, ServerSettings,
 };
+use crate::acme::Slot;
 use crate::content::Content;
 use crate::listen::options::{Addresses, Listen};
 use crate::listen::{address, directive::Use};
@@ -133,6 +134,7 @@ impl Resolver {
         self.captures_logged = build.variables.captures_logged;
         let mut end = None;
         let (source, paths) = (build.source, build.paths);
+        let issuers = std::mem::take(&mut build.http.acme);
         if let Some(frame) = build.http.frame.take() {
             end.clone_from(&frame.end);
             self.http_end.clone_from(&frame.end);
@@ -164,7 +166,10 @@ impl Resolver {
                         .map_err(|message| Error::new(message, frame.end.clone()))?;
                     let tls = Context::new(&resolved.tls, source, paths)
                         .map_err(|message| Error::new(message, None))?;
-                    self.server(*server, &settings, resolved, tls)?;
+                    let acme = issuers.slot(&resolved.acme, &server.names);
+                    let acme =
+                        acme.map_err(|message| Error::new(message, server.position.clone()))?;
+                    self.server(*server, &settings, resolved, (tls, acme))?;
                 }
             }
             self.check_secured()?;
@@ -189,7 +194,7 @@ impl Resolver {
         frame: Frame,
         http: &LocationSettings,
         settings_of_server: ServerSettings,
-        tls: Option<Arc<Context>>,
+        (tls, acme): (Option<Arc<Context>>, Option<Arc<Slot>>),
     ) -> Result<(), Error> {
         let id = self.servers.len() as ServerId;
         let settings = frame.location.resolve(http);
@@ -217,6 +222,7 @@ impl Resolver {
             base,
             settings: settings_of_server,
             tls,
+            acme,
             position: frame.position.clone(),
             program,
             named,

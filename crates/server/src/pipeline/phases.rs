@@ -4,6 +4,7 @@ use super::error_pages::{self, Settled};
 use super::{filters, mirror, subrequest};
 use crate::access::satisfy::{Answer, Verdict};
 use crate::access::{allow_deny, auth_basic, auth_request, limit_except, real_ip};
+use crate::acme::challenges;
 use crate::config::model::LocationId;
 use crate::content::{self, try_files};
 use crate::filter::slice;
@@ -101,6 +102,10 @@ pub async fn refuse(request: &mut Request, status: u16) -> Option<Response> {
 
 async fn run(request: &mut Request, start: Start) -> Phase<Response> {
     if start == Start::Server {
+        if let Some(response) = challenges::respond(request) {
+            request.location = request.server().base;
+            return Ok(response);
+        }
         rewrite_server(request)?;
         find_location(request)?;
     }

@@ -2,13 +2,15 @@
 //! certificates and terms it gets; bytes that are no TLS are left to be read as a plain request, which is refused.
 
 use super::Http1;
+use crate::acme::challenges;
 use crate::config::Generation;
 use crate::config::model::ServerId;
 use crate::connection::complaints;
 use crate::http::thread;
-use crate::net::tls::Session;
+use crate::net::tls::{Records, Session};
 use crate::tls::context::Context as Terms;
 use crate::tls::settled::Settled;
+use rustls::ServerConfig;
 use rustls::server::{Accepted, Acceptor};
 use std::io;
 use std::sync::Arc;
@@ -128,6 +130,12 @@ impl Http1 {
             Hello::Plain => return Ok(()),
             Hello::Whole(accepted, rest) => (accepted, rest),
         };
+        if let Some(config) = challenges::proof(&accepted.client_hello()) {
+            self.secure(accepted, config, Records::Growing, &rest)
+                .await?;
+            // Whoever asked has seen what there is to see.
+            return Err(Failure::Asked);
+        }
         let (server, name, terms) = self.terms(&accepted);
         let Some(terms) = terms.filter(|terms| !terms.rejects) else {
             // Whether it goes out or not, the connection is closed.
@@ -136,7 +144,24 @@ impl Http1 {
         };
         let mut settled = Settled::new(name, &accepted.client_hello());
         let http2 = offers_http2(&self.generation, self.listener, server);
-        let connection = accepted.into_connection(terms.config(http2));
+        self.secure(accepted, terms.config(http2), terms.records, &rest)
+            .await?;
+        if let Some(session) = self.info.stream.tls() {
+            settled.look_at(&terms, session.borrow().connection().peer_certificates());
+        }
+        let _once = self.info.settled.set(Box::new(settled));
+        Ok(())
+    }
+
+    /// Shakes hands with `config`; `rest` came after the hello.
+    async fn secure(
+        &mut self,
+        accepted: Box<Accepted>,
+        config: Arc<ServerConfig>,
+        records: Records,
+        rest: &[u8],
+    ) -> Result<(), Failure> {
+        let connection = accepted.into_connection(config);
         let connection = connection.map_err(|(error, mut alert)| {
             let mut bytes = Vec::new();
             // Memory takes all of it.
@@ -144,16 +169,11 @@ impl Http1 {
             let _gone = self.info.stream.try_send(&bytes, false);
             Failure::Refused(error)
         })?;
-        let session = Session::new(connection.into(), terms.records);
+        let session = Session::new(connection.into(), records);
         self.info.stream.secure(session);
-        let fed = self.info.stream.feed(&rest);
+        let fed = self.info.stream.feed(rest);
         fed.map_err(Failure::Failed)?;
-        self.finish_handshake().await?;
-        if let Some(session) = self.info.stream.tls() {
-            settled.look_at(&terms, session.borrow().connection().peer_certificates());
-        }
-        let _once = self.info.settled.set(Box::new(settled));
-        Ok(())
+        self.finish_handshake().await
     }
 
     /// Carries the handshake on after the hello.

@@ -6,6 +6,14 @@ use crate::tls::{ciphers, offered};
 use rustls::{Connection, HandshakeKind, ProtocolVersion};
 
 pub const FIXED: &[Fixed] = &[
+    ("acme_certificate", |request, out| {
+        let pair = request.server().acme.as_ref().and_then(|slot| slot.pair());
+        append(pair.as_ref().map(|pair| &pair.certificate[..]), out)
+    }),
+    ("acme_certificate_key", |request, out| {
+        let pair = request.server().acme.as_ref().and_then(|slot| slot.pair());
+        append(pair.as_ref().map(|pair| &pair.key[..]), out)
+    }),
     ("ssl_alpn_protocol", |request, out| {
         with(request, |connection| {
             append(connection.alpn_protocol(), out)
