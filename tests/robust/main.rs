@@ -10,6 +10,7 @@ mod signals; // QUIT, TERM, USR1, USR2, WINCH // a worker that is killed, a requ
 
 mod exhaustion; // connections, descriptors, files that shrink
 mod growth; // responses that are made to grow
+mod handshakes; // of TLS, damaged or never ended
 mod hostile; // requests that are none
 mod keepalive; // how long a connection is kept
 mod pools; // PHP workers

@@ -37,4 +37,4 @@ pub mod reply;
 pub mod responder;
 /// Starts Gannet or nginx, waits until it listens, stops and reaps it.
 pub mod server;
-mod tls;
+pub mod tls;
