@@ -7,6 +7,7 @@ pub mod defaults;
 pub mod directive;
 pub mod directives;
 pub mod inventory;
+mod listeners;
 pub mod load_module;
 pub mod main_settings;
 pub mod model;
