@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Ok(CommandLine::Precompress(arguments)) => precompress::run(&arguments),
         Ok(CommandLine::Study(arguments)) => study::run(&arguments),
         Ok(CommandLine::Tune(arguments)) => study::run_tune(&arguments),
+        Ok(CommandLine::PictureHelper(arguments)) => server::image::webp_process::run(&arguments),
         Err(complaint) => {
             print(&[b"nginx: ", complaint.as_slice(), b"\n"].concat());
             ExitCode::FAILURE

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use testkit::client::Client;
 use testkit::directory::Directory;
 use testkit::ports;
@@ -151,6 +151,33 @@ fn a_changed_source_is_never_answered_with_an_old_picture() {
     }
 }
 
+/// The header of 16,384 by 16,384 pixels of WebP without loss, and nothing after it.
+fn lossless_bomb() -> Vec<u8> {
+    let mut bytes = b"RIFF\x12\0\0\0WEBPVP8L\x06\0\0\0\x2f".to_vec();
+    bytes.extend((0x3fffu32 | 0x3fff << 14).to_le_bytes());
+    bytes.push(0);
+    bytes
+}
+
+#[test]
+fn what_is_cut_off_is_no_picture() {
+    let running = start("", |root| {
+        fs::write(root.join("a.png"), colourful(200, 150)).unwrap();
+    });
+    let root = running.directory.path().join("html");
+    for kind in ["jpg", "png", "gif", "webp"] {
+        let whole = running
+            .get(&format!("/small_light(of={kind})/a.png"), "")
+            .body;
+        for part in 1..8 {
+            let name = format!("{part}.{kind}");
+            fs::write(root.join(&name), &whole[..whole.len() * part / 8]).unwrap();
+            let path = format!("/small_light(dw=20)/{name}");
+            assert_eq!(running.get(&path, "").status(), 415, "{name}");
+        }
+    }
+}
+
 #[test]
 fn hostile_pictures_are_refused() {
     let huge = {
@@ -186,6 +213,12 @@ fn hostile_pictures_are_refused() {
         ),
         ("frames.gif", gif, &[413, 415, 200]),
         ("one.jpg", vec![0xff], &[415]),
+        ("bomb.webp", lossless_bomb(), &[413, 415]),
+        (
+            "other.png",
+            b"\xff\xd8\xff\xe0 a JPEG by its first bytes".to_vec(),
+            &[415],
+        ),
     ];
     let running = start("image_timeout 5s;", |root| {
         for (name, bytes, _) in files {
@@ -287,4 +320,195 @@ fn urls_must_be_signed_where_there_is_a_key() {
     ] {
         assert_eq!(running.get(path, "").status(), status, "{path}");
     }
+}
+
+/// Noise in colour, of which nothing without loss is small.
+fn colourful(width: u32, height: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    let mut writer = encoder.write_header().unwrap();
+    let mut state = 1u32;
+    let mut pixel = || {
+        state = state.wrapping_mul(1_103_515_245).wrapping_add(12_345);
+        (state >> 16) as u8
+    };
+    let pixels: Vec<u8> = (0..width * height * 3).map(|_| pixel()).collect();
+    writer.write_image_data(&pixels).unwrap();
+    writer.finish().unwrap();
+    bytes
+}
+
+/// The lines of a process's status.
+fn status(process: &str) -> String {
+    fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default()
+}
+
+/// What a line of a process's status says.
+fn status_line(process: &str, name: &str) -> String {
+    let text = status(process);
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.unwrap_or_default()
+        .trim_start_matches(':')
+        .trim()
+        .to_owned()
+}
+
+impl Running {
+    /// The process that encodes for this server.
+    fn helper(&self) -> Option<String> {
+        let master = self.server.pid().to_string();
+        let mut processes = fs::read_dir("/proc").unwrap().flatten();
+        processes.find_map(|entry| {
+            let process = entry.file_name().to_string_lossy().into_owned();
+            let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let parent = status_line(&process, "PPid");
+            let is_ours = command.starts_with(b"gannet\0picture-helper\0")
+                && status_line(&parent, "PPid") == master
+                && !status_line(&process, "State").starts_with('Z');
+            is_ours.then_some(process)
+        })
+    }
+
+    fn signal_helper(&self, signal: rustix::process::Signal) {
+        let helper = self.helper().expect("an encoder").parse().unwrap();
+        let process = rustix::process::Pid::from_raw(helper).unwrap();
+        rustix::process::kill_process(process, signal).unwrap();
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("error.log")).unwrap()
+    }
+}
+
+#[test]
+fn webp_with_loss_comes_from_a_process_that_is_fenced_in() {
+    let running = start("image_negotiate on;", |root| {
+        fs::write(root.join("a.png"), colourful(120, 80)).unwrap();
+    });
+    let lossy = running.get("/small_light(dw=60,of=webp,q=60)/a.png", "");
+    assert_eq!(
+        (lossy.status(), lossy.field("Content-Type")),
+        (200, Some("image/webp"))
+    );
+    assert_eq!(&lossy.body[8..16], b"WEBPVP8 ");
+    let helper = running.helper().expect("an encoder");
+    assert_eq!(status_line(&helper, "Seccomp"), "2");
+    assert_eq!(status_line(&helper, "NoNewPrivs"), "1");
+    // By Accept, what loses nothing stays so, unless a quality is asked for.
+    let chosen = |wish: &str| {
+        let path = format!("/small_light({wish})/a.png");
+        let reply = running.get(&path, "Accept: image/webp\r\n");
+        assert_eq!((reply.status(), reply.field("Vary")), (200, Some("Accept")));
+        reply.body[12..16].to_vec()
+    };
+    assert_eq!(chosen("dw=60"), b"VP8L");
+    assert_eq!(chosen("dw=60,q=70"), b"VP8 ");
+    assert_eq!(running.helper(), Some(helper), "one process does for all");
+    let mut running = running;
+    running.server.stop();
+    assert_eq!(running.helper(), None);
+}
+
+#[test]
+fn an_encoder_without_a_fence_is_one_that_was_asked_for() {
+    let running = start("image_sandbox off;", |root| {
+        fs::write(root.join("a.png"), colourful(60, 40)).unwrap();
+    });
+    assert_eq!(
+        running
+            .get("/small_light(dw=30,of=webp)/a.png", "")
+            .status(),
+        200
+    );
+    let helper = running.helper().expect("an encoder");
+    assert_eq!(status_line(&helper, "Seccomp"), "0");
+}
+
+#[test]
+fn an_encoder_that_dies_or_hangs_costs_one_picture() {
+    let running = start("image_timeout 2s;", |root| {
+        fs::write(root.join("a.png"), colourful(120, 80)).unwrap();
+    });
+    let get_width = |width: u32| {
+        let path = format!("/small_light(dw={width},of=webp)/a.png");
+        running.get(&path, "").status()
+    };
+    assert_eq!(get_width(10), 200);
+    // It stands still, gets a picture, and is killed.
+    running.signal_helper(rustix::process::Signal::STOP);
+    let port = running.port;
+    let waiting = std::thread::spawn(move || {
+        let mut client = Client::connect(port).unwrap();
+        get(&mut client, "/small_light(dw=11,of=webp)/a.png", "").status()
+    });
+    while running.count("given") < 2 {
+        std::thread::yield_now();
+    }
+    running.signal_helper(rustix::process::Signal::KILL);
+    assert_eq!(waiting.join().unwrap(), 415);
+    let log = running.log();
+    assert!(
+        log.contains("small_light: the encoder ended with signal: 9"),
+        "{log}"
+    );
+    // The same picture comes out well another time.
+    assert_eq!(get_width(11), 200);
+    running.signal_helper(rustix::process::Signal::STOP);
+    let begun = Instant::now();
+    assert_eq!(get_width(12), 415);
+    assert!(begun.elapsed() >= Duration::from_secs(2));
+    assert!(running.log().contains("picture took too long"));
+    assert_eq!(get_width(12), 200);
+}
+
+#[test]
+fn animations_become_webp() {
+    let mut gif = b"GIF89a\x02\0\x02\0\x80\0\0\x10\x20\x30\xff\xff\xff".to_vec();
+    for data in [[0x84, 0x51], [0x8c, 0x53], [0x84, 0x51]] {
+        gif.extend(b"!\xf9\x04\0\x0a\0\0\0,\0\0\0\0\x02\0\x02\0\0\x02\x02");
+        gif.extend(data);
+        gif.push(0);
+    }
+    gif.push(b';');
+    let running = start("image_animation on;", |root| {
+        fs::write(root.join("a.gif"), &gif).unwrap();
+    });
+    let reply = running.get("/small_light(dw=20,ds=s,of=webp)/a.gif", "");
+    assert_eq!(
+        (reply.status(), &reply.body[8..16]),
+        (200, &b"WEBPVP8X"[..])
+    );
+    let frames = reply.body.windows(4).filter(|name| *name == b"ANMF");
+    assert_eq!(frames.count(), 3);
+}
+
+#[test]
+fn smaller_pictures_are_made_of_what_is_kept_of_larger_ones() {
+    let running = start("", |root| {
+        fs::write(root.join("a.png"), colourful(400, 300)).unwrap();
+    });
+    // A JPEG large enough to be read at a part of its size.
+    let jpeg = running.get("/small_light(of=jpg,q=90)/a.png", "").body;
+    let path = running.directory.path().join("html/b.jpg");
+    fs::write(&path, jpeg).unwrap();
+    wait_until_settled(&path);
+    let kept = || {
+        let mut sizes = Vec::new();
+        let mut directories = vec![running.directory.path().join("images")];
+        while let Some(directory) = directories.pop() {
+            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+                match entry.metadata().unwrap() {
+                    data if data.is_dir() => directories.push(entry.path()),
+                    data => sizes.push(data.len()),
+                }
+            }
+        }
+        sizes.len()
+    };
+    let before = kept();
+    assert_eq!(running.get("/small_light(dw=100)/b.jpg", "").status(), 200);
+    assert_eq!(kept(), before + 2, "a picture and a master");
+    assert_eq!(running.get("/small_light(dw=40)/b.jpg", "").status(), 200);
+    assert_eq!(kept(), before + 3);
 }

@@ -7,12 +7,34 @@ use crate::jpeg::plane::Planes;
 use crate::plan::{Output, Sampling};
 use crate::probe::Format;
 use crate::raster::Raster;
+use std::time::Instant;
 
+mod auto;
 mod gif;
 /// Planes and pixels.
 pub mod planes;
 mod png;
 mod webp;
+
+/// What an encoder outside this crate is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frames {
+    /// In pixels.
+    pub width: u32,
+    /// In pixels.
+    pub height: u32,
+    /// How long each is shown, in milliseconds, and red, green, blue and alpha of its pixels.
+    pub frames: Vec<(u32, Vec<u8>)>,
+    /// 1 to 100.
+    pub quality: u8,
+    /// How often an animation is shown; 0 is for ever.
+    pub repeats: u16,
+    /// By when it has to be done.
+    pub until: Option<Instant>,
+}
+
+/// An encoder outside this crate: frames to a file.
+pub type EncodeElsewhere<'a> = &'a dyn Fn(&Frames) -> Result<Vec<u8>, Error>;
 
 /// A frame of the result.
 pub struct Shot {
@@ -32,6 +54,12 @@ pub struct Job<'a> {
     pub profiles: &'a Profiles,
     /// How often an animation is shown; 0 is for ever.
     pub repeats: u16,
+    /// Whether the quality is to be looked for (JPEG).
+    pub auto: bool,
+    /// By when it has to be done.
+    pub until: Option<Instant>,
+    /// Encodes WebP with loss.
+    pub webp: Option<EncodeElsewhere<'a>>,
     /// Whether a JPEG's colour has all its samples where that follows the source.
     pub full_colour: bool,
 }
@@ -76,7 +104,10 @@ const QUALITY_MIN: u8 = 10;
 
 /// A JPEG of planes, of the best quality up to the one asked for at which it fits; nothing goes below `QUALITY_MIN`.
 pub fn jpeg(planes: &Planes, job: &Job) -> Vec<u8> {
-    let bytes = jpeg_of(planes, job, job.quality);
+    let bytes = match job.auto {
+        true => auto::jpeg(planes, job),
+        false => jpeg_of(planes, job, job.quality),
+    };
     let Some(most) = job.output.max_bytes else {
         return bytes;
     };
@@ -95,6 +126,16 @@ pub fn jpeg(planes: &Planes, job: &Job) -> Vec<u8> {
         }
     }
     best
+}
+
+/// A picture in memory that is to be read again, with all that its source held.
+pub fn master(planes: &Planes, profiles: &Profiles, quality: u8) -> Vec<u8> {
+    let options = encoder::Options {
+        quality,
+        progressive: false,
+        segments: &segments(profiles),
+    };
+    encoder::encode(planes, &options)
 }
 
 fn jpeg_of(planes: &Planes, job: &Job, quality: u8) -> Vec<u8> {

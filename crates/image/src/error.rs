@@ -18,6 +18,8 @@ pub enum Error {
         /// What is allowed.
         limit: u64,
     },
+    /// What works outside this process, or outside this crate, failed: how.
+    Elsewhere(String),
     /// The work took longer than `Limits::deadline`.
     Timeout,
 }
@@ -40,6 +42,7 @@ impl fmt::Display for Error {
                     "picture is too large: {what} is {found}, at most {limit}"
                 )
             }
+            Error::Elsewhere(how) => write!(f, "{how}"),
             Error::Timeout => write!(f, "picture took too long"),
         }
     }

@@ -22,10 +22,11 @@ mod planar;
 mod raster;
 mod steps;
 
+pub use encode::{EncodeElsewhere, Frames};
 pub use error::Error;
 pub use limits::Limits;
 pub use plan::{
     Colour, Crop, Metadata, Output, Overlay, Plan, Quality, Resampling, Rotation, Sampling, Step,
 };
 pub use probe::{Facts, Format, Model, probe};
-pub use render::{Picture, render};
+pub use render::{Aids, Master, Picture, Rendered, render, render_with};

@@ -52,6 +52,11 @@ impl Deadline {
         Deadline(Instant::now().checked_add(limits.deadline))
     }
 
+    /// When it is over.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.0
+    }
+
     /// An error once the time is over.
     pub(crate) fn check(&self) -> Result<(), Error> {
         match self.0 {

@@ -179,7 +179,7 @@ pub enum Quality {
     Source,
     /// 1 to 100, in the format's own scale.
     Percent(u8),
-    /// The smallest file that is hardly told from the picture; not chosen by the picture yet, so as `Source`.
+    /// The smallest JPEG that is hardly told from the picture; other formats as `Source`.
     Auto,
 }
 
@@ -218,12 +218,14 @@ pub struct Output {
     pub progressive: bool,
     /// Colour in a JPEG.
     pub sampling: Sampling,
-    /// WebP without loss; there is no other way to write it yet.
+    /// WebP without loss, also where there is an encoder for WebP with loss.
     pub lossless: bool,
     /// A JPEG's quality goes down until the file has at most this many bytes; other formats have no quality to give.
     pub max_bytes: Option<u64>,
     /// EXIF, ICC and XMP.
     pub metadata: Metadata,
+    /// What is transparent in a source whose colours are a table shows the table's colour.
+    pub opaque: bool,
     /// What shows through transparent parts in formats without alpha.
     pub background: Colour,
 }
@@ -239,6 +241,7 @@ impl Output {
             lossless: false,
             max_bytes: None,
             metadata: Metadata::Srgb,
+            opaque: false,
             background: Colour::WHITE,
         }
     }
@@ -249,7 +252,8 @@ impl Output {
 pub struct Plan {
     /// In order.
     pub steps: Vec<Step>,
-    /// All frames of an animation are kept where the new format can hold them (GIF); else the first one.
+    /// All frames of an animation are kept where the new format can hold them (GIF, and WebP by an encoder with loss); else
+    /// the first one.
     pub animation: bool,
     /// The form of the result.
     pub output: Output,

@@ -1,5 +1,7 @@
 //! From JPEG to JPEG without pixels: brightness and colour stay in their planes, at the number of samples they have.
 
+use crate::decode::Profiles;
+use crate::encode;
 use crate::encode::planes::to_raster;
 use crate::error::Error;
 use crate::jpeg::decoder::{Channel, Scaled};
@@ -7,6 +9,7 @@ use crate::jpeg::plane::{Plane, Planes};
 use crate::plan::{Resampling, Sampling};
 use crate::probe::Facts;
 use crate::raster::Raster;
+use crate::render::{MASTER_QUALITY, Master};
 use crate::steps::Lead;
 use crate::steps::resize;
 
@@ -72,6 +75,31 @@ impl<'a> Planar<'a> {
     /// Whether colour has as many samples as brightness.
     pub fn full_colour(&self) -> bool {
         self.halves() == (false, false)
+    }
+
+    /// The planes as they were decoded, as a file; none where an encoder cannot tell their form.
+    pub fn master(&self, scale: usize, profiles: &Profiles) -> Option<Master> {
+        let planes: Vec<Plane> = self.scaled.planes.iter().map(|c| c.plane.clone()).collect();
+        let (width, height) = planes.first().map(|plane| (plane.width, plane.height))?;
+        let halves = |of: usize, side: usize| side == of || side == of.div_ceil(2);
+        let first = planes.get(1).map(|plane| (plane.width, plane.height));
+        let fits = |plane: &Plane| {
+            halves(width, plane.width)
+                && halves(height, plane.height)
+                && Some((plane.width, plane.height)) == first
+        };
+        if !planes.iter().skip(1).all(fits) {
+            return None;
+        }
+        let planes = Planes {
+            width,
+            height,
+            planes,
+        };
+        Some(Master {
+            scale: u8::try_from(scale).ok()?,
+            bytes: encode::master(&planes, profiles, MASTER_QUALITY),
+        })
     }
 
     /// The planes of the result.

@@ -2,13 +2,13 @@
 
 use crate::colour;
 use crate::decode::{self, Profiles, Request};
-use crate::encode::{self, Job, Shot};
+use crate::encode::{self, EncodeElsewhere, Job, Shot};
 use crate::error::Error;
-use crate::jpeg::decoder;
+use crate::jpeg::decoder::{self, Scaled};
 use crate::limits::{Deadline, Limits, at_most};
 use crate::plan::{Metadata, Plan, Quality, Step};
 use crate::planar::Planar;
-use crate::probe::{Facts, Format, exif, probe};
+use crate::probe::{Facts, Format, Model, exif, probe};
 use crate::raster::Raster;
 use crate::steps::{self, Lead};
 
@@ -25,6 +25,38 @@ pub struct Picture {
     pub height: u32,
 }
 
+/// A JPEG at a part of its size, of which smaller pictures of it can be made sooner than of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Master {
+    /// Eighths of the size.
+    pub scale: u8,
+    /// A JPEG.
+    pub bytes: Vec<u8>,
+}
+
+/// What the work gets from outside.
+#[derive(Default, Clone, Copy)]
+pub struct Aids<'a> {
+    /// Encodes WebP with loss, and animations; without it WebP is without loss, and still.
+    pub webp: Option<EncodeElsewhere<'a>>,
+    /// The source, made smaller before.
+    pub master: Option<&'a Master>,
+    /// Whether a master is wanted where one comes of the work, and is larger than the one there is.
+    pub wants_master: bool,
+}
+
+/// What came of the work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// The picture.
+    pub picture: Picture,
+    /// For the next one.
+    pub master: Option<Master>,
+}
+
+/// The quality of masters: what they lose is less than what making them smaller again takes away.
+pub(crate) const MASTER_QUALITY: u8 = 97;
+
 /// The header's facts, if the limits allow the picture.
 fn admitted(source: &[u8], limits: &Limits) -> Result<Facts, Error> {
     at_most("source_bytes", source.len() as u64, limits.source_bytes)?;
@@ -34,8 +66,18 @@ fn admitted(source: &[u8], limits: &Limits) -> Result<Facts, Error> {
     Ok(facts)
 }
 
-/// Makes a picture. Nothing is decoded unless the header and the plan are within the limits.
+/// Makes a picture without help. Nothing is decoded unless the header and the plan are within the limits.
 pub fn render(source: &[u8], plan: &Plan, limits: &Limits) -> Result<Picture, Error> {
+    Ok(render_with(source, plan, limits, Aids::default())?.picture)
+}
+
+/// Makes a picture with help from outside.
+pub fn render_with(
+    source: &[u8],
+    plan: &Plan,
+    limits: &Limits,
+    aids: Aids<'_>,
+) -> Result<Rendered, Error> {
     let deadline = Deadline::new(limits);
     let facts = admitted(source, limits)?;
     let format = plan.output.format;
@@ -55,10 +97,14 @@ pub fn render(source: &[u8], plan: &Plan, limits: &Limits) -> Result<Picture, Er
         rest: plan.steps.get(lead.steps..).unwrap_or_default(),
         limits,
         deadline,
+        aids,
     };
     match decoder::takes(source).filter(|_| facts.format == Format::Jpeg) {
         Some(coarseness) => work.render_planes(coarseness),
-        None => work.render_pixels(),
+        None => Ok(Rendered {
+            picture: work.render_pixels()?,
+            master: None,
+        }),
     }
 }
 
@@ -72,20 +118,71 @@ struct Work<'a> {
     rest: &'a [Step],
     limits: &'a Limits,
     deadline: Deadline,
+    aids: Aids<'a>,
 }
 
 impl Work<'_> {
     /// A JPEG that our own decoder takes.
-    fn render_planes(&self, coarseness: u32) -> Result<Picture, Error> {
+    fn render_planes(&self, coarseness: u32) -> Result<Rendered, Error> {
         // Colour that is coarser than usual needs more of it.
         let more = coarseness.div_ceil(2);
         let size = self.lead.size;
         let wanted = (size.0.saturating_mul(more), size.1.saturating_mul(more));
-        let scale = decoder::scale_for((self.lead.crop.2, self.lead.crop.3), wanted);
-        let scaled = decoder::decode(self.source, scale, self.limits, self.deadline)?;
+        let (scaled, scale) = self.decoded(wanted)?;
         let mut planar = Planar::new(scaled, self.facts, self.lead);
         self.deadline.check()?;
         let profiles = std::mem::take(&mut planar.scaled.profiles);
+        let of_master = self.master_profiles(scale, &profiles);
+        let picture = self.of_planes(&planar, profiles)?;
+        let master = of_master.and_then(|profiles| planar.master(scale, &profiles));
+        Ok(Rendered { picture, master })
+    }
+
+    /// The source at a part of its size, or its master, and how many eighths of the size; 8 for what no master is to be
+    /// made of.
+    fn decoded(&self, wanted: (u32, u32)) -> Result<(Scaled, usize), Error> {
+        let crop = (self.lead.crop.2, self.lead.crop.3);
+        let scale = decoder::scale_for(crop, wanted);
+        if let Some(master) = self.aids.master
+            && scale <= usize::from(master.scale)
+            && let Some(scaled) = self.of_master(master, wanted)
+        {
+            return Ok((scaled, 8));
+        }
+        let scaled = decoder::decode(self.source, scale, self.limits, self.deadline)?;
+        Ok((scaled, scale))
+    }
+
+    /// `None`: there is something wrong with the master.
+    fn of_master(&self, master: &Master, wanted: (u32, u32)) -> Option<Scaled> {
+        let facts = probe(&master.bytes).ok()?;
+        let part = f64::from(master.scale) / 8.0;
+        // The master's last column may be partly beyond the picture's edge.
+        let size = (
+            f64::from(self.facts.width) * part,
+            f64::from(self.facts.height) * part,
+        );
+        if (size.0.ceil(), size.1.ceil()) != (f64::from(facts.width), f64::from(facts.height)) {
+            return None;
+        }
+        let side = |length: u32| (f64::from(length) * part) as u32;
+        let crop = (side(self.lead.crop.2), side(self.lead.crop.3));
+        let scale = decoder::scale_for(crop, wanted);
+        let decoded = decoder::decode(&master.bytes, scale, self.limits, self.deadline);
+        let mut scaled = decoded.ok()?;
+        for channel in &mut scaled.planes {
+            channel.size.0 *= size.0 / f64::from(facts.width);
+            channel.size.1 *= size.1 / f64::from(facts.height);
+        }
+        Some(scaled)
+    }
+
+    /// What goes into a master, if one is to be made.
+    fn master_profiles(&self, scale: usize, profiles: &Profiles) -> Option<Profiles> {
+        (self.aids.wants_master && scale < 8).then(|| profiles.clone())
+    }
+
+    fn of_planes(&self, planar: &Planar, profiles: Profiles) -> Result<Picture, Error> {
         let output = &self.plan.output;
         let converts = self.converts(&profiles).is_some();
         if self.rest.is_empty() && output.format == Format::Jpeg && !converts {
@@ -106,7 +203,11 @@ impl Work<'_> {
 
     /// Everything else.
     fn render_pixels(&self) -> Result<Picture, Error> {
-        let animations = self.plan.output.format == Format::Gif;
+        let animations = match self.plan.output.format {
+            Format::Gif => true,
+            Format::Webp => self.aids.webp.is_some(),
+            _ => false,
+        };
         let request = Request {
             source: self.source,
             facts: self.facts,
@@ -115,11 +216,15 @@ impl Work<'_> {
             deadline: self.deadline,
         };
         let lead = self.lead;
+        let opaque = self.plan.output.opaque && self.facts.model == Model::Palette;
         let mut frames: Vec<Shot> = Vec::new();
         let contents = decode::decode(&request, &mut |frame, profiles| {
             self.deadline.check()?;
-            let small =
-                steps::resize::raster(&frame.raster, lead.crop, lead.size, lead.resampling)?;
+            let raster = match opaque {
+                true => frame.raster.into_rgb(),
+                false => frame.raster,
+            };
+            let small = steps::resize::raster(&raster, lead.crop, lead.size, lead.resampling)?;
             frames.push(Shot {
                 raster: self.finished(small.turned(lead.turn), profiles)?,
                 delay_ms: frame.delay_ms,
@@ -183,6 +288,9 @@ impl Work<'_> {
             profiles,
             repeats,
             full_colour,
+            auto: self.plan.output.quality == Quality::Auto,
+            until: self.deadline.until(),
+            webp: self.aids.webp,
         }
     }
 

@@ -1,6 +1,9 @@
 //! Pictures made by plans: every format to every format, sizes, turns.
 
-use image::{Error, Format, Limits, Output, Plan, Resampling, Rotation, Step, probe, render};
+use image::{
+    Aids, Error, Format, Limits, Output, Plan, Quality, Resampling, Rotation, Step, probe, render,
+    render_with,
+};
 
 /// A PNG with a gradient, made by the library that reads it, and turned into `format`.
 fn source(format: Format, width: u32, height: u32) -> Vec<u8> {
@@ -117,4 +120,93 @@ fn a_jpeg_is_made_to_fit() {
     let least = bytes(Some(1));
     assert!(least < fitting, "{least} {fitting}");
     assert_eq!(bytes(Some(10)), least);
+}
+
+#[test]
+fn a_picture_of_a_master_is_like_one_of_its_source() {
+    // Odd sides, of which an eighth is no whole number of pixels.
+    let bytes = source(Format::Jpeg, 803, 605);
+    let made = |plan: &Plan, aids: Aids<'_>| {
+        render_with(&bytes, plan, &Limits::default(), aids).expect("a picture")
+    };
+    let wants = Aids {
+        wants_master: true,
+        ..Aids::default()
+    };
+    let first = made(&plan(Format::Jpeg, vec![resize(160, 120)]), wants);
+    let master = first.master.expect("a master");
+    assert!(master.scale < 8, "{}", master.scale);
+    let with = Aids {
+        master: Some(&master),
+        wants_master: true,
+        ..Aids::default()
+    };
+    let crop = Step::Crop {
+        from: image::Crop::At { x: 100, y: 50 },
+        width: 400,
+        height: 300,
+    };
+    for steps in [
+        vec![resize(80, 60)],
+        vec![Step::Rotate(Rotation::Quarter), resize(60, 80)],
+        vec![crop, resize(40, 30)],
+    ] {
+        let plan = plan(Format::Png, steps);
+        let (own, of_master) = (made(&plan, Aids::default()), made(&plan, with));
+        assert_eq!(of_master.master, None);
+        let (own, of_master) = (pixels(&own.picture.bytes), pixels(&of_master.picture.bytes));
+        assert_eq!(own.len(), of_master.len());
+        let pairs = own.iter().zip(&of_master);
+        let most = pairs.map(|(one, other)| one.abs_diff(*other)).max();
+        assert!(most <= Some(6), "{plan:?}: {most:?}");
+    }
+    // A larger one needs the source, and leaves a larger master.
+    let larger = made(&plan(Format::Jpeg, vec![resize(260, 196)]), with);
+    assert!(larger.master.expect("a master").scale > master.scale);
+}
+
+fn pixels(png: &[u8]) -> Vec<u8> {
+    let mut reader = png::Decoder::new(std::io::Cursor::new(png))
+        .read_info()
+        .expect("a PNG");
+    let mut data = vec![0; reader.output_buffer_size().expect("a size")];
+    reader.next_frame(&mut data).expect("pixels");
+    data
+}
+
+#[test]
+fn quality_is_found_by_looking() {
+    let picture = source(Format::Png, 200, 150);
+    let bytes = |quality| {
+        let mut plan = plan(Format::Jpeg, vec![]);
+        plan.output.quality = quality;
+        let made = render(&picture, &plan, &Limits::default()).expect("a picture");
+        made.bytes.len()
+    };
+    let (auto, best) = (bytes(Quality::Auto), bytes(Quality::Percent(95)));
+    assert!(
+        auto < best && auto >= bytes(Quality::Percent(40)),
+        "{auto} {best}"
+    );
+}
+
+#[test]
+fn transparency_of_a_palette_goes_where_it_is_not_wanted() {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, 8, 8);
+    encoder.set_color(png::ColorType::Indexed);
+    encoder.set_palette(vec![200, 100, 50, 1, 2, 3]);
+    encoder.set_trns(vec![0]);
+    let mut writer = encoder.write_header().expect("a header");
+    writer.write_image_data(&[0; 64]).expect("pixels");
+    writer.finish().expect("an end");
+    let made = |opaque| {
+        let mut plan = plan(Format::Png, vec![resize(4, 4)]);
+        plan.output.opaque = opaque;
+        let made = render(&bytes, &plan, &Limits::default()).expect("a picture");
+        pixels(&made.bytes)
+    };
+    assert_eq!(made(true), [200, 100, 50].repeat(16));
+    let kept = made(false);
+    assert!(kept.len() == 64 && kept.chunks(4).all(|pixel| pixel[3] == 0));
 }

@@ -16,6 +16,8 @@ pub mod connect;
 pub mod crypt;
 /// How a failed call is told: the check of return values, and nginx's `(2: No such file or directory)`.
 pub mod errno;
+/// A fence around this process that only memory and open descriptors pass.
+pub mod fence;
 /// Files: opening with care, their identity, their owner.
 pub mod file;
 /// The addresses of a host name.
@@ -40,3 +42,5 @@ pub mod spawn;
 pub mod trace;
 /// Users and groups, and becoming one of them.
 pub mod user;
+/// WebP with loss, by libwebp.
+pub mod webp;

@@ -74,7 +74,8 @@ fn paint(canvas: &mut Raster, frame: &gif::Frame<'_>) {
     for (y, row) in covered(canvas, frame) {
         let source = frame.buffer.get(y * stride..).unwrap_or_default();
         for (to, from) in row.chunks_exact_mut(4).zip(source.chunks_exact(4)) {
-            if from[3] != 0 {
+            // Where nothing was painted yet, the colour behind a transparent pixel is kept, too.
+            if from[3] != 0 || to[3] == 0 {
                 to.copy_from_slice(from);
             }
         }

@@ -44,11 +44,12 @@ impl<const N: usize> Default for Inverse<N> {
     }
 }
 
-/// A sample from a number around zero.
+/// The nearest sample to a number. With this sum the number's digits before the point are its lowest bits: unlike a cast,
+/// that is done for several numbers at once.
 #[inline(always)]
 fn sample(value: f32) -> u8 {
-    // Casts of floats saturate.
-    (value + 128.5) as u8
+    const WHOLE: f32 = (1 << 23) as f32;
+    (value.clamp(0.0, 255.0) + WHOLE).to_bits() as u8
 }
 
 impl<const N: usize> Inverse<N> {
@@ -75,16 +76,18 @@ impl<const N: usize> Inverse<N> {
             }
         }
         // Along the rows.
-        for (row, out) in middle.iter().zip(out.chunks_mut(stride.max(1))).take(N) {
-            let mut sums = [128.5f32; L];
+        for (y, row) in middle.iter().enumerate().take(N) {
+            let mut sums = [128f32; L];
             for (u, value) in row.iter().enumerate().take(N) {
                 for (sum, part) in sums.iter_mut().zip(&self.waves[u]) {
                     *sum += value * part;
                 }
             }
-            let bytes = sums.map(|sum| (sum as i32).clamp(0, 255) as u8);
-            for (out, byte) in out.iter_mut().zip(bytes).take(N) {
-                *out = byte;
+            let bytes = sums.map(sample);
+            if let (Some(out), Some(bytes)) =
+                (out.get_mut(y * stride..y * stride + N), bytes.get(..N))
+            {
+                out.copy_from_slice(bytes);
             }
         }
     }
@@ -92,10 +95,10 @@ impl<const N: usize> Inverse<N> {
     /// A block that has no coefficient but the first.
     #[inline(always)]
     pub fn even(&self, first: f32, out: &mut [u8], stride: usize) {
-        let byte = sample(first * 0.125);
-        for row in out.chunks_mut(stride.max(1)).take(N) {
-            for out in row.iter_mut().take(N) {
-                *out = byte;
+        let byte = sample(first * 0.125 + 128.0);
+        for y in 0..N {
+            if let Some(out) = out.get_mut(y * stride..y * stride + N) {
+                out.fill(byte);
             }
         }
     }

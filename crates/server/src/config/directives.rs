@@ -154,6 +154,8 @@ pub const OWN: &[(&str, &str)] = &[
     ("image_queue", GANNET),
     ("image_animation", GANNET),
     ("image_negotiate", GANNET),
+    ("image_master", GANNET),
+    ("image_sandbox", GANNET),
     ("image_crop", GANNET),
     ("image_max_bytes", GANNET),
     ("image_client_hints", GANNET),

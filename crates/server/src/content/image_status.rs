@@ -38,6 +38,7 @@ pub fn respond(request: &Request) -> Phase<Response> {
         ("joined", value(&COUNTS.joined)),
         ("refused", value(&COUNTS.refused)),
         ("busy", value(&COUNTS.busy)),
+        ("given", value(&COUNTS.given)),
         ("bytes_in", value(&COUNTS.bytes_in)),
         ("bytes_out", value(&COUNTS.bytes_out)),
         ("entries", store.entries() as u64),

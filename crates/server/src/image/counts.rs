@@ -15,6 +15,8 @@ pub struct Counts {
     pub refused: AtomicU64,
     /// Requests that met a full queue.
     pub busy: AtomicU64,
+    /// Pictures that were given to a process that encodes.
+    pub given: AtomicU64,
     pub bytes_in: AtomicU64,
     pub bytes_out: AtomicU64,
 }
@@ -25,6 +27,7 @@ pub static COUNTS: Counts = Counts {
     joined: AtomicU64::new(0),
     refused: AtomicU64::new(0),
     busy: AtomicU64::new(0),
+    given: AtomicU64::new(0),
     bytes_in: AtomicU64::new(0),
     bytes_out: AtomicU64::new(0),
 };

@@ -56,7 +56,7 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         HSL,
         Arity::Flag,
         |b, d| flag(&mut b.location().image_filter.transparency, d),
-        "Accepted: Transparency is always kept.",
+        "Whether what is transparent stays so where a file's colours are a table (GIF, some PNG).",
     ),
 ];
 

@@ -4,14 +4,14 @@
 use super::recipe::{Made, Reason};
 use crate::log::error::{Level, write};
 use crate::store::{Fetched, Head, Key, Reading, Store};
-use ::image::Format;
+use ::image::{Format, Master};
 use bytes::Bytes;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What an entry's text begins with. Another number: what is made of the same wish is another picture.
-pub const PREFIX: &[u8] = b"image 1 ";
+pub const PREFIX: &[u8] = b"image 2 ";
 /// Larger pictures are sent from their file.
 const MEMORY_MAX: u64 = 256 * 1024;
 /// Seconds between two lines about a directory that takes nothing.
@@ -22,6 +22,7 @@ const PICTURE: u8 = 1;
 const PASSED: u8 = 2;
 const UNSUPPORTED: u8 = 3;
 const TOO_LARGE: u8 = 4;
+const MASTER: u8 = 5;
 
 const FORMATS: [Format; 5] = [
     Format::Jpeg,
@@ -107,6 +108,29 @@ pub fn keep(store: &Arc<Store>, text: &[u8], group: u64, made: &Made) {
     let place = FORMATS.iter().position(|other| *other == format);
     let metadata = [kind, place.unwrap_or(0) as u8];
     if let Err(error) = store.put(text, &metadata, group, body) {
+        tell(store, &error);
+    }
+}
+
+/// The master of a source. Waits for the disk.
+#[must_use]
+pub fn find_master(store: &Store, text: &[u8]) -> Option<Master> {
+    let slot = store.find_on_disk(Key::of(text))?;
+    match store.fetch(&slot, u64::MAX, Reading::Blocking).ok()?? {
+        Fetched::Memory { head, body } => match *head.metadata {
+            [MASTER, scale] => Some(Master {
+                scale,
+                bytes: body.to_vec(),
+            }),
+            _ => None,
+        },
+        Fetched::File { .. } => None,
+    }
+}
+
+/// Keeps a master. Waits for the disk.
+pub fn keep_master(store: &Arc<Store>, text: &[u8], group: u64, master: &Master) {
+    if let Err(error) = store.put(text, &[MASTER, master.scale], group, &master.bytes) {
         tell(store, &error);
     }
 }

@@ -12,6 +12,8 @@ mod memory;
 mod recipe;
 pub mod small_light;
 mod source;
+mod webp_client;
+pub mod webp_process;
 pub mod work;
 
 use crate::config::model::Config;
@@ -146,6 +148,7 @@ async fn small_light(request: &mut Request, response: &mut Response, mut wish: B
         animation: settings.image.animation,
         crop: settings.image.crop,
         max_bytes: settings.image.max_bytes,
+        sandbox: settings.image.sandbox,
         limits: settings.image.limits(),
     };
     let mut text = canonical(&recipe);
@@ -226,6 +229,7 @@ async fn image_filter(request: &mut Request, response: &mut Response) -> Phase {
         animation: settings.image.animation,
         crop: settings.image.crop,
         max_bytes: 0,
+        sandbox: settings.image.sandbox,
         limits: settings.image.limits(),
     };
     let text = canonical(&recipe);
@@ -330,7 +334,9 @@ async fn make(
 ) -> Phase<Found> {
     let settings = &request.location().settings.image;
     let http = &request.generation.config.http.image;
+    let masters = keeps && settings.master;
     let job = work::Job {
+        master: masters.then(|| [kept::PREFIX, &origin.identity, b"master"].concat()),
         text,
         source: origin.source,
         recipe,
@@ -373,6 +379,7 @@ fn canonical(recipe: &Recipe) -> Vec<u8> {
         animation,
         crop,
         max_bytes,
+        sandbox: _,
         limits,
     } = recipe;
     let bounds = (

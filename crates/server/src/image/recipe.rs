@@ -3,9 +3,10 @@
 use super::image_filter::{self, Action};
 use super::small_light::plan::{EffectsMax, Planned, plan};
 use super::small_light::wish::Wish;
+use super::webp_client;
 use ::image::{
-    Crop, Error, Facts, Format, Limits, Metadata, Output, Plan, Quality, Resampling, Rotation,
-    Sampling, Step,
+    Aids, Crop, Error, Facts, Format, Frames, Limits, Master, Metadata, Output, Plan, Quality,
+    Resampling, Rotation, Sampling, Step,
 };
 use bytes::Bytes;
 use std::path::PathBuf;
@@ -32,6 +33,8 @@ pub struct Recipe {
     pub crop: Crop,
     /// 0: no limit.
     pub max_bytes: u64,
+    /// Whether the encoder in another process is fenced in.
+    pub sandbox: bool,
     pub limits: Limits,
 }
 
@@ -47,8 +50,7 @@ impl Negotiated {
     fn choose(self, source: Format) -> Format {
         match source {
             _ if self.avif && Format::Avif.can_write() => Format::Avif,
-            // WebP is written without loss: of a photograph that is the larger file.
-            Format::Png | Format::Gif | Format::Webp if self.webp => Format::Webp,
+            _ if self.webp => Format::Webp,
             Format::Webp | Format::Avif => Format::Png,
             other => other,
         }
@@ -96,7 +98,7 @@ impl From<Error> for Made {
     fn from(error: Error) -> Made {
         let reason = match error {
             Error::TooLarge { .. } => Reason::TooLarge,
-            Error::Timeout => Reason::Passing,
+            Error::Timeout | Error::Elsewhere(_) => Reason::Passing,
             _ => Reason::Unsupported,
         };
         Made::refused(reason, error.to_string())
@@ -104,23 +106,36 @@ impl From<Error> for Made {
 }
 
 impl Recipe {
-    /// Makes it.
+    /// Makes it, perhaps of the source's master, and a master that reaches further than that one where one is wanted.
     #[must_use]
-    pub fn make(&self, source: &[u8]) -> Made {
+    pub fn make(
+        &self,
+        source: &[u8],
+        master: Option<&Master>,
+        wants_master: bool,
+    ) -> (Made, Option<Master>) {
+        match self.plan(source) {
+            Ok((plan, facts)) => self.render(source, plan, &facts, master, wants_master),
+            Err(made) => (made, None),
+        }
+    }
+
+    /// What is to be done with a source, unless that is clear without.
+    fn plan(&self, source: &[u8]) -> Result<(Plan, Facts), Made> {
         let facts = match ::image::probe(source) {
             Ok(facts) => facts,
-            Err(_) if self.only_tells() => return Made::Told(Bytes::from_static(b"{}\r\n")),
-            Err(error) => return error.into(),
+            Err(_) if self.only_tells() => return Err(Made::Told(Bytes::from_static(b"{}\r\n"))),
+            Err(error) => return Err(error.into()),
         };
         let planned = match &self.wanted {
             Wanted::Filter(wish) => match wish.action {
-                Action::Off | Action::Test => return Made::Passed(facts.format),
-                Action::Size => return Made::Told(told(&facts)),
+                Action::Off | Action::Test => return Err(Made::Passed(facts.format)),
+                Action::Size => return Err(Made::Told(told(&facts))),
                 _ => filter_plan(wish, &facts, source),
             },
             Wanted::SmallLight { wish, max, icon } => {
                 let icon = match icon.as_ref().map(|path| self.read_icon(path)) {
-                    Some(Err(refused)) => return refused,
+                    Some(Err(refused)) => return Err(refused),
                     Some(Ok(bytes)) => Some(bytes),
                     None => None,
                 };
@@ -128,12 +143,12 @@ impl Recipe {
             }
         };
         match planned {
-            Planned::Passed => Made::Passed(facts.format),
-            Planned::Empty => Made::refused(
+            Planned::Passed => Err(Made::Passed(facts.format)),
+            Planned::Empty => Err(Made::refused(
                 Reason::Unsupported,
                 "the wish leads to no pixels".to_owned(),
-            ),
-            Planned::Made(plan) => self.render(source, *plan, &facts),
+            )),
+            Planned::Made(plan) => Ok((*plan, facts)),
         }
     }
 
@@ -155,9 +170,19 @@ impl Recipe {
         Ok(bytes.into())
     }
 
-    fn render(&self, source: &[u8], mut plan: Plan, facts: &Facts) -> Made {
+    fn render(
+        &self,
+        source: &[u8],
+        mut plan: Plan,
+        facts: &Facts,
+        master: Option<&Master>,
+        wants_master: bool,
+    ) -> (Made, Option<Master>) {
         if let Some(negotiated) = self.negotiated {
             plan.output.format = negotiated.choose(facts.format);
+            // What loses nothing stays so, unless a quality is asked for.
+            plan.output.lossless = matches!(facts.format, Format::Png | Format::Gif)
+                && !matches!(plan.output.quality, Quality::Percent(_));
         }
         plan.animation = self.animation && facts.frames > 1;
         plan.output.max_bytes = (self.max_bytes > 0).then_some(self.max_bytes);
@@ -168,9 +193,19 @@ impl Recipe {
                 *from = self.crop;
             }
         }
-        match ::image::render(source, &plan, &self.limits) {
-            Ok(picture) => Made::Picture(Bytes::from(picture.bytes), picture.format),
-            Err(error) => error.into(),
+        let webp = |frames: &Frames| webp_client::encode(frames, self.sandbox);
+        let aids = Aids {
+            webp: Some(&webp),
+            master,
+            wants_master,
+        };
+        match ::image::render_with(source, &plan, &self.limits, aids) {
+            Ok(rendered) => {
+                let picture = rendered.picture;
+                let made = Made::Picture(Bytes::from(picture.bytes), picture.format);
+                (made, rendered.master)
+            }
+            Err(error) => (error.into(), None),
         }
     }
 }
@@ -264,6 +299,7 @@ fn filter_plan(wish: &image_filter::Wish, facts: &Facts, source: &[u8]) -> Plann
                 Sampling::Half
             },
             metadata: Metadata::Srgb,
+            opaque: !wish.transparency,
             ..Output::new(format)
         },
     }))

@@ -39,6 +39,8 @@ pub struct Job {
     pub store: Option<Arc<Store>>,
     /// Pictures of one source belong together.
     pub group: u64,
+    /// What tells the source's master from all others, where masters are kept.
+    pub master: Option<Vec<u8>>,
 }
 
 /// Too much waits already.
@@ -65,6 +67,7 @@ pub fn under_way() -> u64 {
 pub async fn make(mut job: Job, queue_max: u64) -> Result<Option<Made>, Busy> {
     if !job.source.is_settled() {
         job.store = None;
+        job.master = None;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         job.text.extend_from_slice(b" unsettled ");
         job.text.extend_from_slice(&number.to_le_bytes());
@@ -142,7 +145,10 @@ impl Job {
                 return Made::refused(Reason::Passing, format!("reading failed: {error}"));
             }
         };
-        let made = self.recipe.make(&bytes);
+        let masters = self.store.as_ref().zip(self.master.as_ref());
+        let masters = masters.filter(|_| may_keep);
+        let master = masters.and_then(|(store, text)| kept::find_master(store, text));
+        let (made, better) = self.recipe.make(&bytes, master.as_ref(), masters.is_some());
         match &made {
             Made::Refused(_) => add(&COUNTS.refused, 1),
             Made::Picture(picture, _) => {
@@ -154,6 +160,9 @@ impl Job {
         }
         if let Some(store) = self.store.as_ref().filter(|_| may_keep) {
             kept::keep(store, &self.text, self.group, &made);
+        }
+        if let (Some((store, text)), Some(better)) = (masters, better) {
+            kept::keep_master(store, text, self.group, &better);
         }
         made
     }

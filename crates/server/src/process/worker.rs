@@ -305,7 +305,8 @@ impl<'a, P: Program> Worker<'a, P> {
             self.journal.notice(describe(received, action));
         }
         match received.signal {
-            Signal::Chld => self.bury_children(),
+            // With a master, who has the pools' children, what this process started is waited for by who started it.
+            Signal::Chld if self.alone => self.bury_children(),
             Signal::Term | Signal::Int => return Then::End,
             Signal::Quit => self.quit(),
             Signal::Usr1 => self.reopen_alone(),

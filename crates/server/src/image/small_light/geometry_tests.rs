@@ -262,6 +262,102 @@ fn the_arithmetic_is_small_light_s() {
     }
 }
 
+/// A picture whose red tells how far right a pixel is, its green how far down; nothing of it is black.
+fn gradient((width, height): (u32, u32)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_compression(png::Compression::Fastest);
+    let mut writer = encoder.write_header().expect("a picture");
+    let part = |at: u32, of: u32| (at * 255 / of) as u8;
+    let pixel = |at: u32| [part(at % width, width), part(at / width, height), 128];
+    let pixels: Vec<u8> = (0..width * height).flat_map(pixel).collect();
+    writer.write_image_data(&pixels).expect("a picture");
+    writer.finish().expect("a picture");
+    bytes
+}
+
+/// Sides and pixels of a PNG in RGB.
+fn decoded(bytes: &[u8]) -> (u32, u32, Vec<u8>) {
+    let mut reader = png::Decoder::new(std::io::Cursor::new(bytes))
+        .read_info()
+        .expect("a picture");
+    let mut pixels = vec![0; reader.output_buffer_size().expect("a picture")];
+    let info = reader.next_frame(&mut pixels).expect("a picture");
+    assert_eq!(info.color_type, png::ColorType::Rgb);
+    (info.width, info.height, pixels)
+}
+
+/// The numbers of a row's text.
+fn numbers(text: &str) -> Vec<f64> {
+    let apart = text.replace(['+', 'x', ',', '>'], " ").replace('-', " -");
+    apart.split_whitespace().flat_map(str::parse).collect()
+}
+
+/// What stands at a row's corner, worked out from its text: a colour, and how far off it may be.
+fn corner(row: &str, (width, height): (u32, u32), right: bool, below: bool) -> ([f64; 3], f64) {
+    let (width, height) = (f64::from(width), f64::from(height));
+    let (scale, canvas) = row.split_once(" | ").expect("a picture");
+    let [x, y, part_width, part_height, to_width, to_height] = match numbers(scale)[..] {
+        [x, y, w, h, to_w, to_h] => [x, y, w, h, to_w, to_h],
+        _ => [0.0, 0.0, width, height, width, height],
+    };
+    let [all_width, all_height, left, top] = match numbers(canvas)[..] {
+        [w, h, left, top] => [w, h, left, top],
+        _ => [to_width, to_height, 0.0, 0.0],
+    };
+    let at_x = if right { all_width - 1.0 } else { 0.0 } - left;
+    let at_y = if below { all_height - 1.0 } else { 0.0 } - top;
+    if at_x < 0.0 || at_y < 0.0 || at_x >= to_width || at_y >= to_height {
+        return ([0.0; 3], 0.0);
+    }
+    let steps = (part_width / to_width / width).max(part_height / to_height / height);
+    let red = (x + (at_x + 0.5) * part_width / to_width) / width;
+    let green = (y + (at_y + 0.5) * part_height / to_height) / height;
+    ([red * 255.0, green * 255.0, 128.0], 3.0 + 255.0 * steps)
+}
+
+#[test]
+fn corners_are_where_the_arithmetic_puts_them() {
+    use crate::image::small_light::plan::{EffectsMax, Planned, plan};
+    let max = EffectsMax {
+        radius: 10.0,
+        sigma: 10.0,
+    };
+    let limits = ::image::Limits::default();
+    let mut sources: Vec<((u32, u32), Vec<u8>)> = Vec::new();
+    for &(list, size, row) in TABLE {
+        if !sources.iter().any(|(known, _)| *known == size) {
+            sources.push((size, gradient(size)));
+        }
+        let source = &sources
+            .iter()
+            .find(|(known, _)| *known == size)
+            .expect("a picture")
+            .1;
+        let facts = ::image::probe(source).expect("a picture");
+        let planned = plan(&wish(list), &facts, max, ::image::Crop::Centre, None);
+        let Planned::Made(plan) = planned else {
+            continue;
+        };
+        let picture = ::image::render(source, &plan, &limits).expect("a picture");
+        let (width, height, pixels) = decoded(&picture.bytes);
+        for (right, below) in [(false, false), (true, false), (false, true), (true, true)] {
+            let (wanted, tolerance) = corner(row, size, right, below);
+            let x = if right { width - 1 } else { 0 };
+            let y = if below { height - 1 } else { 0 };
+            let at = (y * width + x) as usize * 3;
+            let found = &pixels[at..at + 3];
+            let near =
+                |(found, wanted): (&u8, &f64)| (f64::from(*found) - wanted).abs() <= tolerance;
+            assert!(
+                found.iter().zip(&wanted).all(near),
+                "{list} of {size:?} ({row}): right {right}, below {below}: {found:?}, not {wanted:?} ± {tolerance}"
+            );
+        }
+    }
+}
+
 #[test]
 fn what_leads_to_no_pixels_is_empty() {
     for list in [
