@@ -162,7 +162,9 @@ impl Resolver {
             for child in frame.children {
                 if let Child::Server(server) = child {
                     // What is wrong with a server as a whole, nginx finds at the end of `http`.
-                    let resolved = server.server.resolve(&server_settings);
+                    let mut resolved = server.server.resolve(&server_settings);
+                    (resolved.tls.compile_names(&mut build.variables))
+                        .map_err(|complaint| Error::new(complaint.text, None))?;
                     (resolved.request_head.check())
                         .map_err(|message| Error::new(message, frame.end.clone()))?;
                     let tls = Context::new(&resolved.tls, source, paths)

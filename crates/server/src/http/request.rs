@@ -36,6 +36,8 @@ pub struct Connection {
     pub started_ms: u64,
     /// What a proxy said of its client by the PROXY protocol.
     pub proxied: OnceCell<Box<wire::proxy_protocol::Header>>,
+    /// The name that a hello of TLS asks for.
+    pub asked_name: OnceCell<Box<str>>,
     /// What the handshake of TLS has settled.
     pub settled: OnceCell<Box<crate::tls::settled::Settled>>,
 }

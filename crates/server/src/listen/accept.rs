@@ -336,6 +336,7 @@ fn spawn(stream: Stream, remote: SocketAddress, shared: &Rc<Shared>) {
         requests: Cell::new(0),
         started_ms: thread::monotonic_ms(),
         proxied: Default::default(),
+        asked_name: Default::default(),
         settled: Default::default(),
     };
     let place = Place::take(&shared.thread);

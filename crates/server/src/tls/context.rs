@@ -1,12 +1,14 @@
 //! What the connections of a server are made with: certificates, suites, sessions, ready for rustls. Made when the
 //! configuration is read, so that what is wrong with a file is told then.
 
+use super::by_name::{ByName, Pairs};
 use super::certificate::{self, Choice};
 use super::commands::{self, Commanded};
 use super::directive::Settings;
 use super::path::Trust;
 use super::{ciphers, client, sessions, tickets};
 use crate::config::build::Paths;
+use crate::http::Request;
 use crate::net::tls::{Records, fragment_size};
 use aws_lc_rs::digest;
 use bytes::Bytes;
@@ -31,6 +33,17 @@ pub struct Context {
     pub rejects: bool,
     /// Clients are asked for certificates, which these issuers should have signed.
     pub trust: Option<Arc<Trust>>,
+    /// The certificates depend on what the client asks for.
+    by_name: Option<Box<ByName>>,
+}
+
+/// What configurations are made of before their certificates are known.
+#[derive(Debug)]
+pub struct Base {
+    settings: Settings,
+    paths: Paths,
+    config: ServerConfig,
+    trust: Option<Arc<Trust>>,
 }
 
 /// The protocols offered by ALPN, the preferred first.
@@ -43,10 +56,37 @@ pub fn alpn(http2: bool) -> Vec<Vec<u8>> {
 }
 
 impl Context {
-    /// For a connection that may speak HTTP/2, or may not.
+    /// For a connection that may speak HTTP/2, or may not; `request` holds what the certificates' names depend on.
+    pub fn config(
+        &self,
+        http2: bool,
+        request: impl FnOnce() -> Box<Request>,
+    ) -> Result<Arc<ServerConfig>, String> {
+        match &self.by_name {
+            None => Ok(Arc::clone(if http2 { &self.http2 } else { &self.http1 })),
+            Some(by_name) => by_name.config(http2, &request()),
+        }
+    }
+
+    /// A configuration with the certificates that these values name.
+    pub fn of_values(base: &Base, values: &[(Bytes, Bytes)]) -> Result<ServerConfig, String> {
+        let mut settings = base.settings.clone();
+        settings.certificates = values.iter().map(|(name, _)| name.clone()).collect();
+        settings.keys = values.iter().map(|(_, name)| name.clone()).collect();
+        let keys = certified_keys(&settings, &conf::Disk, &base.paths)?;
+        let terms = terms(&keys, base.trust.as_deref());
+        let mut config = base.config.clone();
+        config.cert_resolver = Arc::new(Choice::new(keys));
+        keep_sessions(&mut config, &settings, terms);
+        Ok(config)
+    }
+
+    /// The same with the protocols that a connection may speak.
     #[must_use]
-    pub fn config(&self, http2: bool) -> Arc<ServerConfig> {
-        Arc::clone(if http2 { &self.http2 } else { &self.http1 })
+    pub fn speaking(config: &ServerConfig, http2: bool) -> Arc<ServerConfig> {
+        let mut config = config.clone();
+        config.alpn_protocols = alpn(http2);
+        Arc::new(config)
     }
 
     /// The context that the settings ask for, if they ask for one.
@@ -61,7 +101,10 @@ impl Context {
         let mut settings = settings.clone();
         let commanded = commands::apply(&mut settings)?;
         let settings = &settings;
-        let keys = certified_keys(settings, source, paths)?;
+        let keys = match settings.by_name {
+            Some(_) => Vec::new(),
+            None => certified_keys(settings, source, paths)?,
+        };
         let provider = Arc::new(crypto(settings, commanded)?);
         let versions = settings.protocols.versions();
         let builder = ServerConfig::builder_with_provider(provider)
@@ -85,14 +128,19 @@ impl Context {
         config.max_fragment_size = fragment_size(records);
         config.ignore_client_order = settings.prefer_server_ciphers;
         keep_sessions(&mut config, settings, terms);
-        let with = |http2| {
-            let mut config = config.clone();
-            config.alpn_protocols = alpn(http2);
-            Arc::new(config)
+        let base = |pairs: &Pairs| {
+            let base = Base {
+                settings: settings.clone(),
+                paths: paths.clone(),
+                config: config.clone(),
+                trust: trust.clone(),
+            };
+            Box::new(ByName::new(Arc::clone(pairs), settings.keep, base))
         };
         Ok(Some(Arc::new(Context {
-            http1: with(false),
-            http2: with(true),
+            by_name: settings.by_name.as_ref().map(base),
+            http1: Context::speaking(&config, false),
+            http2: Context::speaking(&config, true),
             records,
             rejects,
             trust,
@@ -140,7 +188,7 @@ impl fmt::Display for File<'_> {
 }
 
 /// Before what stands in the configuration itself.
-const DATA: &[u8] = b"data:";
+pub const DATA: &[u8] = b"data:";
 
 /// What the issuer says of the certificate (`ssl_stapling_file`).
 fn stapled(

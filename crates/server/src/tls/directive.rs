@@ -1,5 +1,6 @@
 //! The directives `ssl_…` of servers.
 
+use super::by_name::Keep;
 use super::ciphers::{Protocols, protocol};
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HS, Outcome, Set, flag, number, row, sec, size};
@@ -23,6 +24,13 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         Arity::Exactly(1),
         |b, d| push(&mut b.server().tls.keys, d),
         "The key of the certificate at the same place.",
+    ),
+    row(
+        "ssl_certificate_cache",
+        HS,
+        Arity::Between(1, 3),
+        certificate_cache,
+        "How many certificates with variables in their names are kept, and how long: max=, inactive=, valid=; off.",
     ),
     row(
         "ssl_password_file",
@@ -205,6 +213,9 @@ pub struct SessionCache {
 crate::config::setting::settings! {
     certificates: Arc<[Bytes]> = Arc::default(),
     keys: Arc<[Bytes]> = Arc::default(),
+    /// The certificates and keys, where some have variables in their names.
+    by_name: Option<super::by_name::Pairs> = None,
+    keep: super::by_name::Keep = super::by_name::Keep::default(),
     passwords: Arc<[Vec<u8>]> = Arc::default(),
     commands: Arc<[super::commands::Command]> = Arc::default(),
     early_data: bool = false,
@@ -228,6 +239,41 @@ crate::config::setting::settings! {
     stapling: bool = false,
     stapling_file: Bytes = Bytes::new(),
     stapling_verify: bool = false,
+}
+
+fn certificate_cache(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    let setting = build.server().tls.keep.vacant()?;
+    let mut keep = Keep {
+        max: 0,
+        inactive_ms: 10_000,
+        valid_ms: 60_000,
+    };
+    let mut off = false;
+    for word in &directive.args {
+        let invalid = || Complaint::from(format!("invalid parameter \"{word}\""));
+        if let Some(max) = word.strip_prefix(b"max=") {
+            let max = values::parse_number(max).filter(|max| *max > 0);
+            keep.max = usize::try_from(max.ok_or_else(invalid)?).unwrap_or(usize::MAX);
+        } else if let Some(time) = word.strip_prefix(b"inactive=") {
+            keep.inactive_ms = values::parse_sec(time)
+                .ok_or_else(invalid)?
+                .saturating_mul(1000);
+        } else if let Some(time) = word.strip_prefix(b"valid=") {
+            keep.valid_ms = values::parse_sec(time)
+                .ok_or_else(invalid)?
+                .saturating_mul(1000);
+        } else if word[..] == *b"off" {
+            off = true;
+        } else {
+            return Err(invalid());
+        }
+    }
+    if off {
+        keep = Keep::default();
+    } else if keep.max == 0 {
+        return Err("\"ssl_certificate_cache\" must have the \"max\" parameter".into());
+    }
+    setting.set(keep)
 }
 
 fn verify_client(build: &mut Build<'_>, directive: &Directive) -> Outcome {

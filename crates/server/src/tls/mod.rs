@@ -1,6 +1,7 @@
 //! TLS of both sides, on rustls with aws-lc below (decision 4): what the directives say becomes contexts when the
 //! configuration is read, and connections are made with these. The bytes on the socket are `net/tls.rs`.
 
+pub mod by_name; // certificates with variables in their names
 pub mod certificate; // certificates and keys of files, and which of them a client gets
 pub mod ciphers; // OpenSSL's names of protocols, cipher suites and curves
 pub mod client; // certificates of clients

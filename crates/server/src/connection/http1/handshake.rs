@@ -6,7 +6,7 @@ use crate::acme::challenges;
 use crate::config::Generation;
 use crate::config::model::ServerId;
 use crate::connection::complaints;
-use crate::http::thread;
+use crate::http::{Request, thread};
 use crate::net::tls::{Records, Session};
 use crate::tls::context::Context as Terms;
 use crate::tls::settled::Settled;
@@ -38,6 +38,8 @@ enum Failure {
     Failed(io::Error),
     Refused(rustls::Error),
     Rejected,
+    /// A certificate whose name has variables could not be had.
+    NoCertificate(String),
     TimedOut,
     /// The server needs the connection's place.
     Asked,
@@ -109,6 +111,7 @@ impl Http1 {
             Failure::Refused(reason) => {
                 complain(format_args!("SSL_do_handshake() failed (SSL: {reason})"));
             }
+            Failure::NoCertificate(reason) => complain(format_args!("{reason}")),
             Failure::Rejected => complain(format_args!(
                 "SSL_do_handshake() failed (SSL: the server rejects handshakes)"
             )),
@@ -142,10 +145,14 @@ impl Http1 {
             let _gone = self.info.stream.try_send(NOT_HERE, false);
             return Err(Failure::Rejected);
         };
+        if let Some(asked) = accepted.client_hello().server_name() {
+            let _once = self.info.asked_name.set(asked.into());
+        }
         let mut settled = Settled::new(name, &accepted.client_hello());
         let http2 = offers_http2(&self.generation, self.listener, server);
-        self.secure(accepted, terms.config(http2), terms.records, &rest)
-            .await?;
+        let config = terms.config(http2, || self.before_a_request(server));
+        let config = config.map_err(Failure::NoCertificate)?;
+        self.secure(accepted, config, terms.records, &rest).await?;
         if let Some(session) = self.info.stream.tls() {
             settled.look_at(&terms, session.borrow().connection().peer_certificates());
         }
@@ -234,6 +241,15 @@ impl Http1 {
         self.timer
             .poll_expired(context)
             .map(|()| Err(Failure::TimedOut))
+    }
+
+    /// What the variables of certificates' names are asked of: no request has come yet.
+    fn before_a_request(&self, server: ServerId) -> Box<Request> {
+        let now_ms = thread::monotonic_ms();
+        let mut request = super::new_request(&self.generation, &self.info, now_ms);
+        request.server = server;
+        request.location = self.generation.config.server(server).base;
+        request
     }
 
     /// The server that a hello names, its name if there is one of that name, and on which terms it is spoken to.

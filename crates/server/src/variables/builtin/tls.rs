@@ -60,10 +60,8 @@ pub const FIXED: &[Fixed] = &[
         })
     }),
     ("ssl_server_name", |request, out| {
-        with(request, |connection| match connection {
-            Connection::Server(server) => append(server.server_name().map(str::as_bytes), out),
-            Connection::Client(_) => false,
-        })
+        let name = request.connection.asked_name.get();
+        append(name.map(|name| name.as_bytes()), out)
     }),
     ("ssl_session_reused", |request, out| {
         with(request, |connection| {
