@@ -284,7 +284,7 @@ impl Resolver {
             let settings = &location.settings;
             (settings.charset.check(charset_maps)).map_err(|message| Error::new(message, None))?;
             if matches!(&location.content, Content::Proxy(pass) if pass.may_be_secure()) {
-                (settings.proxy_tls.check()).map_err(|message| Error::new(message, end.clone()))?;
+                (settings.proxy_tls.check()).map_err(|message| Error::new(message, None))?;
             }
             (settings.referer.check()).map_err(|message| Error::new(message, None))?;
             (settings.secure_link.check()).map_err(|message| Error::new(message, end.clone()))?;

@@ -1,5 +1,8 @@
 //! `proxy_pass https://`: TLS to upstreams (`proxy_ssl_…`).
 
+mod identity; // what upstreams are shown
+mod verify; // whether they are believed
+
 use super::failure::{Failure, Stage};
 use super::settings::Settings as Relay;
 use crate::config::build::Build;
@@ -8,23 +11,24 @@ use crate::config::setting::Complaint;
 use crate::http::Request;
 use crate::net::tls::{Records, Session};
 use crate::net::{Stream, Timer};
-use crate::tls::certificate;
-use crate::tls::ciphers::{Protocols, protocol};
+use crate::tls::ciphers::{Protocols, all13, list, list13, protocol};
 use crate::variables::Template;
 use bytes::Bytes;
 use conf::Directive;
 use conf::table::Row;
+use identity::{Chain, Identity, Key};
+use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs as provider};
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore};
-use rustls::{Error, SignatureScheme};
+use rustls::{Error, SignatureScheme, SupportedCipherSuite};
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::task::Poll;
+use verify::{Lists, Verified};
 
 pub const DIRECTIVES: &[Row<Set>] = &[
     row(
@@ -52,7 +56,7 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         "proxy_ssl_trusted_certificate",
         HSL,
         Arity::Exactly(1),
-        trusted,
+        verify::trusted,
         "The issuers whose certificates are trusted.",
     ),
     row(
@@ -69,6 +73,48 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         protocols,
         "The versions that upstreams are offered; those before TLS 1.2 are not.",
     ),
+    row(
+        "proxy_ssl_verify_depth",
+        HSL,
+        Arity::Exactly(1),
+        depth,
+        "How many certificates may stand between an upstream's and a trusted one.",
+    ),
+    row(
+        "proxy_ssl_crl",
+        HSL,
+        Arity::Exactly(1),
+        verify::lists,
+        "Lists of certificates that their issuers have taken back.",
+    ),
+    row(
+        "proxy_ssl_certificate",
+        HSL,
+        Arity::Exactly(1),
+        identity::chain,
+        "The certificate that upstreams are shown when they ask for one; no variables.",
+    ),
+    row(
+        "proxy_ssl_certificate_key",
+        HSL,
+        Arity::Exactly(1),
+        identity::key,
+        "Its key, without a password.",
+    ),
+    row(
+        "proxy_ssl_ciphers",
+        HSL,
+        Arity::Exactly(1),
+        ciphers,
+        "The suites of TLS 1.2 that upstreams are offered.",
+    ),
+    row(
+        "proxy_ssl_conf_command",
+        HSL,
+        Arity::Exactly(2),
+        command,
+        "`Ciphersuites`: the suites of TLS 1.3 that upstreams are offered.",
+    ),
 ];
 
 crate::config::setting::settings! {
@@ -79,6 +125,14 @@ crate::config::setting::settings! {
     trusted: Option<Arc<RootCertStore>> = None,
     session_reuse: bool = true,
     protocols: Protocols = Protocols::default(),
+    depth: usize = 1,
+    lists: Option<Arc<Lists>> = None,
+    certificate: Option<Arc<Chain>> = None,
+    key: Option<Arc<Key>> = None,
+    /// Of TLS 1.2.
+    ciphers: Vec<SupportedCipherSuite> = list("DEFAULT").unwrap_or_default(),
+    /// Of TLS 1.3.
+    suites: Vec<SupportedCipherSuite> = all13(),
 }
 
 fn name(build: &mut Build<'_>, directive: &Directive) -> Outcome {
@@ -91,30 +145,37 @@ fn name(build: &mut Build<'_>, directive: &Directive) -> Outcome {
         .set(Some(Arc::new(template)))
 }
 
-fn trusted(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    build.location().proxy_tls.trusted.vacant()?;
+/// `proxy_ssl_ciphers`: what is known of them is offered.
+fn ciphers(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    build.location().proxy_tls.ciphers.vacant()?;
     let text = directive.args[0].as_str().ok_or("invalid value")?;
-    let path = build.conf_path(text);
-    let failed = |why: String| {
-        let path = path.display();
-        Complaint::from(format!(
-            "SSL_CTX_load_verify_locations(\"{path}\") failed {why}"
+    let suites = list(text).map_err(|error| Complaint::bare(error.text("proxy_ssl_ciphers")))?;
+    build.location().proxy_tls.ciphers.set(suites)
+}
+
+/// `proxy_ssl_conf_command`: of OpenSSL's commands those that have a meaning here.
+fn command(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    build.location().proxy_tls.suites.vacant()?;
+    let (name, value) = (&directive.args[0], &directive.args[1]);
+    let failed = |why: &str| {
+        Complaint::bare(format!(
+            "SSL_CONF_cmd(\"{name}\", \"{value}\") failed ({why})"
         ))
     };
-    let bytes = build
-        .read_file(&path)
-        .map_err(|error| failed(certificate::no_file(&path, &error)))?;
-    let mut roots = RootCertStore::empty();
-    for root in certificate::chain(&bytes).map_err(failed)? {
-        roots
-            .add(root)
-            .map_err(|error| failed(format!("(SSL: {error})")))?;
+    if !name.eq_ignore_ascii_case(b"Ciphersuites") {
+        return Err(failed("of OpenSSL's commands only Ciphersuites is known"));
     }
-    build
-        .location()
-        .proxy_tls
-        .trusted
-        .set(Some(Arc::new(roots)))
+    let text = value.as_str().ok_or("invalid value")?;
+    let suites = list13(text)
+        .map_err(|unknown| failed(&format!("cipher suite \"{unknown}\" is not known")))?;
+    build.location().proxy_tls.suites.set(suites)
+}
+
+fn depth(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    build.location().proxy_tls.depth.vacant()?;
+    let depth = conf::values::parse_number(&directive.args[0]).ok_or("invalid number")?;
+    let depth = usize::try_from(depth).map_err(|_| "invalid number")?;
+    build.location().proxy_tls.depth.set(depth)
 }
 
 fn protocols(build: &mut Build<'_>, directive: &Directive) -> Outcome {
@@ -134,24 +195,29 @@ fn protocols(build: &mut Build<'_>, directive: &Directive) -> Outcome {
 impl Settings {
     /// nginx's check of the settings together.
     pub fn check(&self) -> Result<(), String> {
-        match self.verify && self.trusted.is_none() {
-            true => Err("no proxy_ssl_trusted_certificate for proxy_ssl_verify".to_owned()),
-            false => Ok(()),
+        if self.verify && self.trusted.is_none() {
+            return Err("no proxy_ssl_trusted_certificate for proxy_ssl_verify".to_owned());
         }
+        Identity::of(self.certificate.as_ref(), self.key.as_ref()).map(drop)
     }
 
     fn is_like(&self, other: &Settings) -> bool {
-        let same_roots = match (&self.trusted, &other.trusted) {
-            (None, None) => true,
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            _ => false,
-        };
-        same_roots
+        is_same(self.trusted.as_ref(), other.trusted.as_ref())
+            && is_same(self.lists.as_ref(), other.lists.as_ref())
+            && is_same(self.certificate.as_ref(), other.certificate.as_ref())
+            && is_same(self.key.as_ref(), other.key.as_ref())
+            && self.depth == other.depth
+            && self.ciphers == other.ciphers
+            && self.suites == other.suites
             && self.server_name == other.server_name
             && self.verify == other.verify
             && self.session_reuse == other.session_reuse
             && self.protocols == other.protocols
     }
+}
+
+fn is_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
+    one.map(Arc::as_ptr) == other.map(Arc::as_ptr)
 }
 
 /// How a connection is secured. Only for the same terms is it used again.
@@ -264,23 +330,33 @@ fn config(settings: &Settings) -> Result<Arc<ClientConfig>, Error> {
 }
 
 fn new_config(settings: &Settings) -> Result<ClientConfig, Error> {
-    let crypto = Arc::new(provider::default_provider());
+    let mut suites = settings.suites.clone();
+    suites.extend(&settings.ciphers);
+    let crypto = Arc::new(CryptoProvider {
+        cipher_suites: suites,
+        ..provider::default_provider()
+    });
     let versions = settings.protocols.versions();
     let builder = ClientConfig::builder_with_provider(Arc::clone(&crypto))
         .with_protocol_versions(&versions)?;
     let verifier: Arc<dyn ServerCertVerifier> = match &settings.trusted {
-        Some(roots) if settings.verify => {
-            WebPkiServerVerifier::builder_with_provider(Arc::clone(roots), crypto)
-                .build()
-                .map_err(|error| Error::General(error.to_string()))?
-        }
+        Some(roots) if settings.verify => Arc::new(Verified {
+            crypto,
+            roots: Arc::clone(roots),
+            lists: settings.lists.clone(),
+            depth: settings.depth,
+        }),
         _ if settings.verify => return Err(Error::General("no trusted certificate".to_owned())),
         _ => Arc::new(Unverified(crypto)),
     };
-    let mut config = builder
+    let builder = builder
         .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth();
+        .with_custom_certificate_verifier(verifier);
+    let identity = Identity::of(settings.certificate.as_ref(), settings.key.as_ref());
+    let mut config = match identity.map_err(Error::General)? {
+        Some(identity) => builder.with_client_cert_resolver(Arc::new(identity)),
+        None => builder.with_no_client_auth(),
+    };
     config.enable_sni = settings.server_name;
     if !settings.session_reuse {
         config.resumption = Resumption::disabled();
