@@ -74,7 +74,7 @@ pub fn key(build: &mut Build<'_>, directive: &Directive) -> Outcome {
         true => None,
         false => {
             let (path, bytes) = read(build, directive, "certificate key")?;
-            let key = certificate::key(&bytes).map_err(|why| {
+            let key = certificate::key(&bytes, &[]).map_err(|why| {
                 let call = "PEM_read_bio_PrivateKey";
                 Complaint::bare(format!(
                     "cannot load certificate key \"{path}\": {call}() failed {why}"
