@@ -16,7 +16,8 @@ the code.
 A directive **works**, or is **accepted**: it is checked as nginx checks it, and then means nothing here, for the reason
 given. Any other directive of nginx is **refused**: `\"x\" directive is not supported by gannet yet`, after nginx's own
 checks of its place and the number of its arguments; a value that asks for nothing is accepted where the table says so. A
-name that nginx does not know either is an unknown directive.
+name that nginx does not know either is an unknown directive. A variable that is **always empty** may be named, and has no
+value here.
 ";
 
 #[test]
@@ -42,7 +43,11 @@ fn text() -> String {
     page.push_str("| variable | module | state |\n| --- | --- | --- |\n");
     for variable in inventory::variables() {
         let Variable { module, name } = variable;
-        let known = if works(&variable) { "works" } else { "refused" };
+        let known = match works(&variable) {
+            true if builtin::is_never_filled(name.as_bytes()) => "always empty",
+            true => "works",
+            false => "refused",
+        };
         line(
             &mut page,
             format_args!("| `${name}` | {module} | {known} |"),
@@ -61,7 +66,11 @@ fn totals(entries: &[Entry]) -> String {
             .count()
     };
     let variables: Vec<Variable> = inventory::variables().collect();
-    let working = variables.iter().filter(|variable| works(variable)).count();
+    let is_filled = |variable: &&Variable| {
+        works(variable) && !builtin::is_never_filled(variable.name.as_bytes())
+    };
+    let working = variables.iter().filter(is_filled).count();
+    let empty = variables.iter().filter(|variable| works(variable)).count() - working;
     line(
         &mut text,
         format_args!(
@@ -75,7 +84,10 @@ fn totals(entries: &[Entry]) -> String {
     let all = variables.len();
     line(
         &mut text,
-        format_args!("| variables | {working} | | {} | {all} |", all - working),
+        format_args!(
+            "| variables | {working} | {empty} | {} | {all} |",
+            all - working - empty
+        ),
     );
     text
 }

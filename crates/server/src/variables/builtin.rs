@@ -75,6 +75,13 @@ fn fixed(name: &[u8]) -> Option<Evaluate> {
         .map(|(_, evaluate)| *evaluate)
 }
 
+/// Whether a variable of this name is known and never has a value.
+#[must_use]
+pub fn is_never_filled(name: &[u8]) -> bool {
+    let mut rows = elsewhere::FIXED.iter();
+    rows.any(|(empty, _)| empty.as_bytes() == name)
+}
+
 /// Whether a variable of this name needs the sent fields to be recorded.
 pub use outcome::needs_sent_fields;
 /// Whether one needs the fields of what other servers answered.

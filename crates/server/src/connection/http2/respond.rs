@@ -8,6 +8,8 @@ use super::stream::{Sending, Stream};
 use crate::connection::complaints;
 use crate::connection::http1::recycle;
 use crate::connection::writer::SendError;
+use crate::http::client_stream::ClientStream;
+use crate::http::request::Incoming;
 use crate::http::{Body, Request, Response, body_reader, sent};
 use crate::log;
 use crate::pipeline::{hot, phases};
@@ -16,10 +18,14 @@ use h2::Reason;
 use http::{HeaderMap, StatusCode, header};
 use std::future::Future;
 use std::rc::Rc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 /// Bytes that are read from a file at once.
 const STEP: usize = 64 * 1024;
+
+/// How long the rest of a request may be on its way when the answer has gone out.
+const ON_ITS_WAY: Duration = Duration::from_millis(100);
 
 /// Answers a request: at once if nothing has to be waited for, else in a task of its own.
 pub fn answer(prepared: Prepared, active: Active) {
@@ -36,7 +42,8 @@ pub fn answer(prepared: Prepared, active: Active) {
 /// Sends the response that is ready for a request; what is left of it goes out in a task. Gives back a request for which
 /// none is ready.
 fn answer_ready(prepared: Prepared, active: Active) -> Option<(Prepared, Active)> {
-    if prepared.refused.is_some() {
+    // A request whose end is still to come is no less wrong for being answered already.
+    if prepared.refused.is_some() || matches!(prepared.request.incoming, Incoming::Stream) {
         return Some((prepared, active));
     }
     let Some((ready, bytes)) = hot::find(&prepared.request) else {
@@ -97,11 +104,24 @@ async fn answer_later(prepared: Prepared, active: Active) {
         Some(response) => {
             let sent = send(&stream, &request, response).await;
             conclude(&stream, &request, sent);
+            if matches!(request.incoming, Incoming::Stream) {
+                see_the_end(&stream).await;
+            }
         }
         None => hang_up(&stream, &request),
     }
     recycle(request);
     drop(active);
+}
+
+/// Reads what is on its way of an answered request, so that what is wrong with it is told; then the client is told to send
+/// no more.
+async fn see_the_end(stream: &Stream) {
+    let read = std::future::poll_fn(|context| {
+        while let Some(Ok(_)) = ready!(stream.poll_data(context)) {}
+        Poll::Ready(())
+    });
+    let _late = tokio::time::timeout(ON_ITS_WAY, read).await;
 }
 
 /// Ends the stream without an answer (nginx's 444); the reason is nginx's.

@@ -311,7 +311,9 @@ fn corner(row: &str, (width, height): (u32, u32), right: bool, below: bool) -> (
     if at_x < 0.0 || at_y < 0.0 || at_x >= to_width || at_y >= to_height {
         return ([0.0; 3], 0.0);
     }
-    let steps = (part_width / to_width / width).max(part_height / to_height / height);
+    // A pixel of the result, but at least one of the source: its corner is not the corner of the slope.
+    let across = (part_width / to_width).max(1.0) / width;
+    let steps = across.max((part_height / to_height).max(1.0) / height);
     let red = (x + (at_x + 0.5) * part_width / to_width) / width;
     let green = (y + (at_y + 0.5) * part_height / to_height) / height;
     ([red * 255.0, green * 255.0, 128.0], 3.0 + 255.0 * steps)

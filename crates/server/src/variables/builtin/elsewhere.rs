@@ -1,5 +1,5 @@
-//! Variables of features that a request has not passed: no upstream, no TLS. nginx gives
-//! them no value then, so that a log format may name them all. A feature that fills one takes its row from here.
+//! Variables that never have a value here: what the TLS library does not tell, and features that are not here. A log
+//! format may name them all; a feature that fills one takes its row from here.
 
 use super::{Evaluate, Fixed};
 
@@ -8,22 +8,7 @@ const EMPTY: Evaluate = |_, _| true;
 
 pub const FIXED: &[Fixed] = &[
     ("http3", EMPTY),
-    ("ssl_ciphers", NOT_FOUND),
-    ("ssl_client_cert", NOT_FOUND),
-    ("ssl_client_escaped_cert", NOT_FOUND),
-    ("ssl_client_fingerprint", NOT_FOUND),
-    ("ssl_client_i_dn", NOT_FOUND),
-    ("ssl_client_i_dn_legacy", NOT_FOUND),
-    ("ssl_client_raw_cert", NOT_FOUND),
-    ("ssl_client_s_dn", NOT_FOUND),
-    ("ssl_client_s_dn_legacy", NOT_FOUND),
-    ("ssl_client_serial", NOT_FOUND),
     ("ssl_client_sigalg", NOT_FOUND),
-    ("ssl_client_v_end", NOT_FOUND),
-    ("ssl_client_v_remain", NOT_FOUND),
-    ("ssl_client_v_start", NOT_FOUND),
-    ("ssl_curves", NOT_FOUND),
-    ("ssl_early_data", NOT_FOUND),
     ("ssl_ech_outer_server_name", NOT_FOUND),
     ("ssl_ech_status", NOT_FOUND),
     ("ssl_session_id", NOT_FOUND),
