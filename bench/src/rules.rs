@@ -73,7 +73,7 @@ fn directives(case: &str) -> String {
     let mut text = String::from(
         "
         limit_req zone=rate burst=1000000 nodelay;
-        limit_conn connections 100000;
+        limit_conn connections 65535;
         add_header X-Kind $kind;
         add_header X-Robot $is_robot;
         add_header X-Frame-Options DENY;

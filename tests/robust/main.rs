@@ -8,6 +8,7 @@ mod death;
 mod reload; // SIGHUP
 mod signals; // QUIT, TERM, USR1, USR2, WINCH // a worker that is killed, a request that panics
 
+mod certificates; // replaced while clients shake hands
 mod exhaustion; // connections, descriptors, files that shrink
 mod growth; // responses that are made to grow
 mod handshakes; // of TLS, damaged or never ended

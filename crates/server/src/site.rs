@@ -14,6 +14,7 @@ use crate::process::{
     ChildEvent, Diagnostic, ErrorLog, ErrorTarget, Level, ListenSpec, Loaded, Notifier, Plan,
     Program, Resources, Service, Spawn,
 };
+use crate::tls;
 use crate::worker::{Begin, Command, Worker};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -223,7 +224,7 @@ fn begin_pools(
 }
 
 /// What the process layer is to open and to be.
-fn plan(config: &Config, _: &Paths) -> Result<Plan, String> {
+fn plan(config: &Config, paths: &Paths) -> Result<Plan, String> {
     let main = &config.main;
     let mut plan = Plan::new(main.pid.clone());
     plan.daemon = main.daemon;
@@ -258,6 +259,7 @@ fn plan(config: &Config, _: &Paths) -> Result<Plan, String> {
     let issuers = certificates(config);
     let states = issuers.iter().filter_map(|slot| slot.place.state.clone());
     plan.directories.extend(states);
+    plan.watched = watched(config, paths);
     plan.listen = config
         .http
         .listens
@@ -276,6 +278,21 @@ fn plan(config: &Config, _: &Paths) -> Result<Plan, String> {
     }
     plan.directories.extend(temp_directories(config));
     Ok(plan)
+}
+
+/// The files of `ssl_certificate_reload`.
+fn watched(config: &Config, paths: &Paths) -> Vec<PathBuf> {
+    let servers = config.http.servers.iter();
+    let servers = servers.map(|server| &server.settings.tls);
+    let names = servers
+        .filter(|tls| tls.reload)
+        .flat_map(tls::Settings::files);
+    let mut files: Vec<PathBuf> = names
+        .map(|name| paths.in_conf(&String::from_utf8_lossy(name)))
+        .collect();
+    files.sort();
+    files.dedup();
+    files
 }
 
 /// The certificates that are got for the servers.

@@ -129,6 +129,7 @@ pub const OWN: &[(&str, &str)] = &[
     ("precompress_types", GANNET),
     ("compression_cache", GANNET),
     ("gzip_padding", GANNET),
+    ("ssl_certificate_reload", GANNET),
     ("acme_certificate", "nginx's ACME module"),
     ("acme_issuer", "nginx's ACME module"),
     ("acme_shared_zone", "nginx's ACME module"),

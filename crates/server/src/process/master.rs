@@ -17,6 +17,7 @@ use super::reload::Pending;
 use super::resources::Resources;
 use super::respawn::Respawn;
 use super::upgrade::{Origin, Upgrade};
+use super::watched::Watched;
 use sys::process::{Change, End, Fork, Pid};
 use sys::signal::{Received, Signal, SignalReader};
 
@@ -89,6 +90,7 @@ pub struct Master<'a, P: Program> {
     pub(super) respawn: Respawn,
     pub(super) upgrade: Upgrade,
     pub(super) nursery: Nursery,
+    pub(super) watched: Watched,
     phase: Phase,
 }
 
@@ -99,7 +101,10 @@ impl<'a, P: Program> Master<'a, P> {
         journal: Journal,
         origin: Origin,
     ) -> io::Result<Self> {
+        let mut watched = Watched::default();
+        watched.set(&current.plan.watched, Instant::now());
         Ok(Master {
+            watched,
             program,
             journal,
             signals: SignalReader::new(SIGNALS)?,
@@ -249,7 +254,8 @@ impl<'a, P: Program> Master<'a, P> {
             }
             Phase::NotAccepting | Phase::Quitting => None,
         };
-        own.into_iter().chain(self.nursery.deadline()).min()
+        let others = [self.nursery.deadline(), self.watched.deadline()];
+        own.into_iter().chain(others.into_iter().flatten()).min()
     }
 
     fn check_deadlines(&mut self, now: Instant) {
@@ -263,6 +269,11 @@ impl<'a, P: Program> Master<'a, P> {
         }
         self.nursery.check_deadlines(now, &self.journal);
         self.check_reload_deadline(now);
+        if self.watched.have_changed(now) {
+            self.journal
+                .notice("certificates have changed, reconfiguring");
+            self.reconfigure();
+        }
     }
 
     fn read_signals(&mut self) {

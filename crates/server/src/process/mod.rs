@@ -25,6 +25,7 @@ mod single;
 mod start; // from the command line to the master's loop; `-t`
 mod tracing; // children looked at for that
 mod upgrade; // SIGUSR2: a new binary takes over
+mod watched; // files whose change is a reason to reload
 mod worker; // the worker's main thread // `master_process off`
 
 pub use children::{ChildEvent, ChildRequest, ChildSpec, Started};

@@ -36,6 +36,8 @@ pub struct Plan {
     pub listen: Vec<ListenSpec>,
     /// Directories that the worker writes to: made for it where they are missing.
     pub directories: Vec<PathBuf>,
+    /// Files whose change is a reason to read the configuration again.
+    pub watched: Vec<PathBuf>,
     /// The programs that the worker may have started, each name once.
     pub children: Vec<ChildSpec>,
 }
@@ -62,6 +64,7 @@ impl Plan {
             log_files: Vec::new(),
             listen: Vec::new(),
             directories: Vec::new(),
+            watched: Vec::new(),
             children: Vec::new(),
         }
     }

@@ -246,6 +246,7 @@ impl<P: Program> Master<'_, P> {
 
     fn come_into_force(&mut self, pending: Pending<P::Configuration>) {
         let former = std::mem::replace(&mut self.current, pending.generation);
+        (self.watched).set(&self.current.plan.watched, Instant::now());
         self.journal = pending.journal;
         self.journal.leave_stderr();
         self.current

@@ -2,6 +2,7 @@
 
 use super::by_name::Keep;
 use super::ciphers::{Protocols, protocol};
+use super::context::DATA;
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HS, Outcome, Set, flag, number, row, sec, size};
 use crate::config::setting::{Complaint, Setting};
@@ -31,6 +32,13 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         Arity::Between(1, 3),
         certificate_cache,
         "How many certificates with variables in their names are kept, and how long: max=, inactive=, valid=; off.",
+    ),
+    row(
+        "ssl_certificate_reload",
+        HS,
+        Arity::Flag,
+        |b, d| flag(&mut b.server().tls.reload, d),
+        "Whether changed files of certificates, keys and lists are a reason to read the configuration again, as after SIGHUP.",
     ),
     row(
         "ssl_password_file",
@@ -215,6 +223,7 @@ crate::config::setting::settings! {
     keys: Arc<[Bytes]> = Arc::default(),
     /// The certificates and keys, where some have variables in their names.
     by_name: Option<super::by_name::Pairs> = None,
+    reload: bool = false,
     keep: super::by_name::Keep = super::by_name::Keep::default(),
     passwords: Arc<[Vec<u8>]> = Arc::default(),
     commands: Arc<[super::commands::Command]> = Arc::default(),
@@ -274,6 +283,18 @@ fn certificate_cache(build: &mut Build<'_>, directive: &Directive) -> Outcome {
         return Err("\"ssl_certificate_cache\" must have the \"max\" parameter".into());
     }
     setting.set(keep)
+}
+
+impl Settings {
+    /// The files that the settings name, as they are written; none with variables in their names.
+    pub fn files(&self) -> impl Iterator<Item = &Bytes> {
+        let lists = [&self.client_certificate, &self.trusted_certificate];
+        let lists = lists.into_iter().chain([&self.crl, &self.stapling_file]);
+        let pairs = self.certificates.iter().chain(self.keys.iter());
+        let is_file =
+            |name: &&Bytes| !name.is_empty() && !name.contains(&b'$') && !name.starts_with(DATA);
+        pairs.chain(lists).filter(is_file)
+    }
 }
 
 fn verify_client(build: &mut Build<'_>, directive: &Directive) -> Outcome {
