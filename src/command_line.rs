@@ -17,6 +17,8 @@ pub enum CommandLine {
         directory: PathBuf,
         listen: String,
     },
+    /// `gannet warm`: its arguments.
+    Warm(Vec<OsString>),
     /// The load tester, with its arguments.
     Load(Vec<OsString>),
     Ab(Vec<OsString>),
@@ -52,6 +54,7 @@ pub fn parse(arguments: &[OsString]) -> Result<CommandLine, Vec<u8>> {
         Some((word, rest)) if word == "serve" => parse_serve(rest),
         Some((word, rest)) if word == "load" => Ok(CommandLine::Load(rest.to_vec())),
         Some((word, rest)) if word == "ab" => Ok(CommandLine::Ab(rest.to_vec())),
+        Some((word, rest)) if word == "warm" => Ok(CommandLine::Warm(rest.to_vec())),
         Some((word, rest)) if word == "precompress" => Ok(CommandLine::Precompress(rest.to_vec())),
         Some((word, rest)) if word == "study" => Ok(CommandLine::Study(rest.to_vec())),
         Some((word, rest)) if word == "tune" => Ok(CommandLine::Tune(rest.to_vec())),
@@ -185,6 +188,7 @@ fn help() -> String {
        gannet load [options] url...
        gannet ab [options] url
        gannet precompress [options] directory...
+       gannet warm [options] list...
        gannet study [options] name
        gannet tune [options]
 
@@ -204,6 +208,7 @@ Options:
   load          : load a server and measure it; see gannet load --help
   ab            : the same with ab's switches and report
   precompress   : make compressed copies of files; see gannet precompress --help
+  warm          : fetch the URLs of lists and sitemaps into a cache; see gannet warm --help
   study         : repeat a published measurement on this machine; see gannet study --help
   tune          : measure and recommend directives; see gannet tune --help
 

@@ -5,6 +5,7 @@ mod load;
 mod precompress;
 mod serve;
 mod study;
+mod warm;
 
 use command_line::{CommandLine, Switches};
 use server::config::{Paths, defaults};
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         Ok(CommandLine::Ab(arguments)) => load::run_ab(&arguments),
         Ok(CommandLine::Precompress(arguments)) => precompress::run(&arguments),
         Ok(CommandLine::Study(arguments)) => study::run(&arguments),
+        Ok(CommandLine::Warm(arguments)) => warm::run(&arguments),
         Ok(CommandLine::Tune(arguments)) => study::run_tune(&arguments),
         Ok(CommandLine::PictureHelper(arguments)) => server::image::webp_process::run(&arguments),
         Err(complaint) => {

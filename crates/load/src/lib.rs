@@ -10,6 +10,8 @@ pub mod command;
 pub mod engine;
 /// Why a request failed.
 pub mod failure;
+/// One URL after another, without measuring.
+pub mod fetch;
 /// Latencies.
 pub mod histogram;
 /// Connections that users share, a stream for each request.
@@ -48,6 +50,9 @@ pub mod tls;
 pub mod units;
 /// A thread's users.
 mod user;
+
+/// Caches that are filled ahead: lists, sitemaps, a bounded rate.
+pub mod warm;
 
 pub use engine::{Control, Nobody, Observer, run};
 pub use plan::Plan;
