@@ -71,6 +71,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
 
 fn warmed(arguments: &Arguments) -> Result<warm::Outcome, String> {
     let tls = Tls::new(&TlsOptions {
+        http2: false,
         insecure: arguments.insecure,
         resumption: true,
         name: None,

@@ -106,7 +106,9 @@ fn answer(mut stream: TcpStream, shared: &(Mutex<State>, Condvar)) -> std::io::R
 
 fn wait_for_gate(shared: &(Mutex<State>, Condvar)) {
     let state = shared.0.lock().unwrap();
-    let waited = shared.1.wait_timeout_while(state, PATIENCE, |state| !state.is_open);
+    let waited = shared
+        .1
+        .wait_timeout_while(state, PATIENCE, |state| !state.is_open);
     drop(waited.unwrap());
 }
 
@@ -146,7 +148,11 @@ impl Site {
     /// Sends a request, and reads no answer.
     fn ask(&self, method: &str, path: &str) -> Client {
         let mut client = Client::connect(self.lease.port).unwrap();
-        let soft = if method == "SOFT" { "X-Soft: 1\r\n" } else { "" };
+        let soft = if method == "SOFT" {
+            "X-Soft: 1\r\n"
+        } else {
+            ""
+        };
         let method = if method == "SOFT" { "PURGE" } else { method };
         let request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{soft}\r\n");
         client.send(request.as_bytes());
@@ -203,7 +209,9 @@ fn many_clients_of_a_cold_key_are_one_request_and_get_its_bytes_as_they_come() {
 fn a_lock_is_waited_for_as_long_as_it_says() {
     let site = Site::start("proxy_cache_lock on; proxy_cache_lock_timeout 150ms;");
     let mut first = site.ask("GET", "/held");
-    until("the first is asked for", || site.upstream.requests("/held") == 1);
+    until("the first is asked for", || {
+        site.upstream.requests("/held") == 1
+    });
     // It asks for itself then, and what it gets is not kept.
     assert_eq!(site.get("/held"), is("MISS", b'2'));
     assert_eq!(site.get("/held"), is("MISS", b'3'));
@@ -216,7 +224,9 @@ fn a_lock_is_waited_for_as_long_as_it_says() {
 fn a_lock_that_is_too_old_is_passed_on() {
     let site = Site::start("proxy_cache_lock on; proxy_cache_lock_age 150ms;");
     let mut first = site.ask("GET", "/held");
-    until("the first is asked for", || site.upstream.requests("/held") == 1);
+    until("the first is asked for", || {
+        site.upstream.requests("/held") == 1
+    });
     assert_eq!(site.get("/held"), is("MISS", b'2'));
     assert_eq!(site.get("/held"), is("HIT", b'2'));
     site.upstream.open_gate();
@@ -229,7 +239,9 @@ fn what_is_out_of_date_answers_while_one_request_updates_it() {
     assert_eq!(site.get("/update"), is("MISS", b'1'));
     assert_eq!(site.reply("SOFT", "/update").status(), 204);
     assert_eq!(site.get("/update"), is("STALE", b'1'));
-    until("the update is asked for", || site.upstream.requests("/update") == 2);
+    until("the update is asked for", || {
+        site.upstream.requests("/update") == 2
+    });
     assert_eq!(site.get("/update"), is("UPDATING", b'1'));
     site.upstream.open_gate();
     until("it is updated", || site.get("/update") == is("HIT", b'2'));
@@ -267,7 +279,13 @@ fn a_purge_frees_the_disk_in_the_background() {
             for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
                 match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                     true => left.push(entry.path()),
-                    false => count += usize::from(entry.metadata().is_ok_and(|data| data.len() >= 2 * HALF as u64)),
+                    false => {
+                        count += usize::from(
+                            entry
+                                .metadata()
+                                .is_ok_and(|data| data.len() >= 2 * HALF as u64),
+                        )
+                    }
                 }
             }
         }
@@ -286,7 +304,11 @@ fn a_purge_frees_the_disk_in_the_background() {
 
 fn warm(arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gannet"));
-    let Output { status, stdout, stderr } = command.arg("warm").args(arguments).output().unwrap();
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.arg("warm").args(arguments).output().unwrap();
     let said = String::from_utf8([stdout, stderr].concat()).unwrap();
     (status.code(), said)
 }
@@ -298,32 +320,56 @@ fn lists_and_sitemaps_are_fetched_into_the_cache() {
     let origin = format!("http://127.0.0.1:{}", site.lease.port);
     let path = |name: &str| directory.join(name).display().to_string();
     let write = |name: &str, bytes: &[u8]| fs::write(directory.join(name), bytes).unwrap();
-    write("list.txt", format!("# pages\n{origin}/1\n\n{origin}/2?a=b\n{origin}/1\n").as_bytes());
-    let map = format!("<urlset><url><loc>{origin}/3</loc></url><url><loc>{origin}/4?x&amp;y</loc></url></urlset>");
+    write(
+        "list.txt",
+        format!("# pages\n{origin}/1\n\n{origin}/2?a=b\n{origin}/1\n").as_bytes(),
+    );
+    let map = format!(
+        "<urlset><url><loc>{origin}/3</loc></url><url><loc>{origin}/4?x&amp;y</loc></url></urlset>"
+    );
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(map.as_bytes()).unwrap();
     write("map.xml.gz", &encoder.finish().unwrap());
-    let index = format!("<sitemapindex><sitemap><loc>{}</loc></sitemap></sitemapindex>", path("map.xml.gz"));
+    let index = format!(
+        "<sitemapindex><sitemap><loc>{}</loc></sitemap></sitemapindex>",
+        path("map.xml.gz")
+    );
     write("index.xml", index.as_bytes());
     let (code, said) = warm(&[&path("list.txt"), &path("index.xml"), "--rate", "1000"]);
-    assert_eq!((code, said.starts_with("4 fetched, 0 failed, 8000 bytes in ")), (Some(0), true), "{said}");
+    assert_eq!(
+        (
+            code,
+            said.starts_with("4 fetched, 0 failed, 8000 bytes in ")
+        ),
+        (Some(0), true),
+        "{said}"
+    );
     for path in ["/1", "/2", "/3", "/4"] {
         assert_eq!(site.get(path), is("HIT", b'1'), "{path}");
     }
     // The rate holds, other servers' URLs may be asked of this one, and failures are told.
-    write("list.txt", b"http://other.test/5\nhttp://other.test/6\nhttp://other.test/7\nhttp://other.test/8\n");
+    write(
+        "list.txt",
+        b"http://other.test/5\nhttp://other.test/6\nhttp://other.test/7\nhttp://other.test/8\n",
+    );
     let server = format!("127.0.0.1:{}", site.lease.port);
     let begun = Instant::now();
     let (code, said) = warm(&[&path("list.txt"), "--rate", "20", "--server", &server]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(begun.elapsed() >= Duration::from_millis(150), "three steps of 50 ms");
+    assert!(
+        begun.elapsed() >= Duration::from_millis(150),
+        "three steps of 50 ms"
+    );
     assert_eq!(site.get("/5"), is("HIT", b'1'));
     site.upstream.set_down(true);
     write("list.txt", format!("{origin}/9\n").as_bytes());
     let (code, said) = warm(&[&path("list.txt")]);
     assert_eq!(code, Some(1));
     assert!(said.contains("/9: status 502"), "{said}");
-    let broken: [(&str, &[u8]); 2] = [("broken.xml", b"<urlset><loc>http://a/"), ("broken.gz", b"\x1f\x8bx")];
+    let broken: [(&str, &[u8]); 2] = [
+        ("broken.xml", b"<urlset><loc>http://a/"),
+        ("broken.gz", b"\x1f\x8bx"),
+    ];
     for (name, bytes) in broken {
         write(name, bytes);
         let (code, said) = warm(&[&path(name)]);

@@ -42,7 +42,11 @@ pub struct Outcome {
 }
 
 /// The URLs that lists name: files of URLs, sitemaps and their indexes, plain or as gzip, on the disk or at a URL.
-pub fn collect(sources: &[String], most: usize, options: &Arc<Options>) -> Result<Vec<Target>, String> {
+pub fn collect(
+    sources: &[String],
+    most: usize,
+    options: &Arc<Options>,
+) -> Result<Vec<Target>, String> {
     let mut collector = Collector {
         fetcher: Fetcher::new(Arc::clone(options)),
         lists: 0,
@@ -89,12 +93,16 @@ impl Collector {
         if !source.contains("://") {
             let file = std::fs::File::open(Path::new(source)).map_err(|error| error.to_string())?;
             let mut file = file.take(LIST_BYTES_MAX + 1);
-            file.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+            file.read_to_end(&mut bytes)
+                .map_err(|error| error.to_string())?;
         } else {
             let keep = usize::try_from(LIST_BYTES_MAX).unwrap_or(usize::MAX);
             let fetched = self.fetcher.get(&Target::parse(source)?, keep)?;
             if fetched.status != 200 {
-                return Err(format!("the server answered with status {}", fetched.status));
+                return Err(format!(
+                    "the server answered with status {}",
+                    fetched.status
+                ));
             }
             if fetched.bytes > LIST_BYTES_MAX {
                 return Err("the list is too long".into());
@@ -269,7 +277,10 @@ mod tests {
         assert_eq!(words(lines), (false, "http://a/ http://b/?x=1&y=2".into()));
         let map = "\u{feff}<?xml version=\"1.0\"?>\n<urlset><url><loc> http://a/?x=1&amp;y=&#39;2&#x27;\
             </loc><image:loc>http://no/</image:loc></url><loc><![CDATA[http://b/?a&b]]></loc></urlset>";
-        assert_eq!(words(map), (false, "http://a/?x=1&y='2' http://b/?a&b".into()));
+        assert_eq!(
+            words(map),
+            (false, "http://a/?x=1&y='2' http://b/?a&b".into())
+        );
         let index = "<sitemapindex><sitemap><loc>http://a/1.xml.gz</loc></sitemap></sitemapindex>";
         assert_eq!(words(index), (true, "http://a/1.xml.gz".into()));
         for text in [
