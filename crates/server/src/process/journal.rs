@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::log_files::LogFiles;
 pub use crate::log::error::Level;
 use crate::log::syslog;
+use sys::process::{End, Pid};
 
 /// Something to tell whoever runs the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,6 +134,22 @@ impl Journal {
             if let Err(error) = redirected {
                 let reason = sys::errno::Errno(&error);
                 self.alert(format_args!("dup2(STDERR) failed ({reason})"));
+            }
+        }
+    }
+
+    /// How a process has ended.
+    pub fn end(&self, what: &str, pid: Pid, end: End) {
+        match end {
+            End::Exited { code } => {
+                self.notice(format_args!("{what} {pid} exited with code {code}"))
+            }
+            End::Signalled {
+                number,
+                core_dumped,
+            } => {
+                let core = if core_dumped { " (core dumped)" } else { "" };
+                self.alert(format_args!("{what} {pid} exited on signal {number}{core}"));
             }
         }
     }

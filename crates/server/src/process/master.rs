@@ -471,7 +471,7 @@ impl<'a, P: Program> Master<'a, P> {
         // What it said before it died is worth hearing.
         self.read_channels();
         if self.upgrade.is(pid) {
-            log_end(&self.journal, "new binary process", pid, end);
+            self.journal.end("new binary process", pid, end);
             self.new_binary_ended();
             return;
         }
@@ -479,12 +479,12 @@ impl<'a, P: Program> Master<'a, P> {
             return;
         }
         let Some(index) = self.workers.iter().position(|worker| worker.pid == pid) else {
-            log_end(&self.journal, "unknown process", pid, end);
+            self.journal.end("unknown process", pid, end);
             return;
         };
         let worker = self.workers.remove(index);
         self.nursery.orphan(pid, Instant::now(), &self.journal);
-        log_end(&self.journal, "worker process", pid, end);
+        self.journal.end("worker process", pid, end);
         if worker.leaving {
             return;
         }
@@ -564,20 +564,5 @@ fn kill(pid: Pid, signal: Signal, journal: &Journal) {
             "kill({pid}, {}) failed ({reason})",
             signal.number()
         ));
-    }
-}
-
-fn log_end(journal: &Journal, what: &str, pid: Pid, end: End) {
-    match end {
-        End::Exited { code } => {
-            journal.notice(format_args!("{what} {pid} exited with code {code}"))
-        }
-        End::Signalled {
-            number,
-            core_dumped,
-        } => {
-            let core = if core_dumped { " (core dumped)" } else { "" };
-            journal.alert(format_args!("{what} {pid} exited on signal {number}{core}"));
-        }
     }
 }
