@@ -14,7 +14,8 @@ use testkit::server::{Program, Server};
 type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 type Test = fn(&Pebble) -> Outcome;
 
-const LIMIT: Duration = Duration::from_secs(60);
+/// An order that failed once is tried again after a minute.
+const LIMIT: Duration = Duration::from_secs(150);
 const POLL: Duration = Duration::from_millis(20);
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls");
 
