@@ -5,5 +5,6 @@ mod command;
 mod crash;
 mod freshness;
 mod reload;
+mod rewriting;
 mod site;
 mod trouble;

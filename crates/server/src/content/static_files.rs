@@ -5,6 +5,7 @@ use super::{flv, mp4};
 use crate::config::build::{Build, Paths};
 use crate::config::directive::{Arity, HSL, HSLI, LOCATION, Outcome, Set, flag, row};
 use crate::config::model::LocationKind;
+use crate::filter;
 use crate::http::file::Entry;
 use crate::http::response::LastModified;
 use crate::http::{Interrupt, Phase, Request, Response};
@@ -298,7 +299,10 @@ pub async fn respond(request: &mut Request) -> Phase<Option<Response>> {
             if request.location().settings.mp4.on {
                 Box::pin(mp4::cut(request, &path, &mut response)).await?;
             }
-            precompress::apply(request, &entry, &mut response).await;
+            // As with `gzip on`, which compresses what these filters made.
+            if !filter::read_text(request, &response) {
+                precompress::apply(request, &entry, &mut response).await;
+            }
             Ok(Some(response))
         }
         // As in nginx only a directory that could be read has a path with a slash.

@@ -63,20 +63,27 @@ impl Settings {
     }
 }
 
+/// Whether something is added to a response.
+#[must_use]
+pub fn applies(request: &Request, response: &Response) -> bool {
+    let settings = &request.location().settings.addition;
+    !settings.is_off()
+        && request.depth == 0
+        && response.status == 200
+        && settings.types.contains(response.content_type.as_deref())
+}
+
 /// Puts the additions around the body; `ask` gives the body of another request inside this one.
 pub fn apply(
     request: &Request,
     response: &mut Response,
     ask: fn(&Request, &[u8]) -> Box<dyn BodyStream>,
 ) {
-    let settings = &request.location().settings.addition;
-    if settings.is_off()
-        || request.depth > 0
-        || response.status != 200
-        || !settings.types.contains(response.content_type.as_deref())
-    {
+    if !applies(request, response) {
         return;
     }
+    let settings = &request.location().settings.addition;
+    response.note_rewritten();
     forget_identity(response);
     if request.is_head() {
         return;

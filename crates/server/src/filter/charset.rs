@@ -220,6 +220,16 @@ fn destination(request: &Request, response: &Response) -> Option<Bytes> {
     }
 }
 
+/// Whether characters of a response may be changed into those of another set.
+#[must_use]
+pub fn may_change(request: &Request, response: &Response) -> bool {
+    let settings = &request.location().settings.charset;
+    let has_source = response.charset.is_some() || !matches!(settings.source, Charset::Off);
+    has_source
+        && !request.generation.config.http.charset_maps.is_empty()
+        && destination(request, response).is_some()
+}
+
 /// Names the character set, and changes the body into it.
 pub fn apply(request: &Request, response: &mut Response) {
     let Some(to) = destination(request, response) else {

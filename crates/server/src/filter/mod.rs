@@ -14,3 +14,14 @@ pub mod slice;
 pub mod ssi;
 pub mod sub;
 pub mod userid;
+
+use crate::http::{Request, Response};
+
+/// Whether a filter reads a response's text, to change it: it must not be compressed before.
+#[must_use]
+pub fn read_text(request: &Request, response: &Response) -> bool {
+    sub::applies(request, response)
+        || ssi::applies(request, response)
+        || addition::applies(request, response)
+        || charset::may_change(request, response)
+}

@@ -99,7 +99,8 @@ pub struct Asking {
 }
 
 /// Whether commands in a response are carried out.
-fn applies(request: &Request, response: &Response) -> bool {
+#[must_use]
+pub fn applies(request: &Request, response: &Response) -> bool {
     let settings = &request.location().settings.ssi;
     settings.on
         && response.content_length != Some(0)
@@ -112,6 +113,7 @@ pub fn apply(request: &Request, response: &mut Response, asking: Asking) {
     if !applies(request, response) {
         return;
     }
+    response.note_rewritten();
     forget_identity(response);
     if !request.location().settings.ssi.last_modified {
         response.forget_last_modified();

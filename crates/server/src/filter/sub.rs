@@ -73,15 +73,23 @@ impl Settings {
     }
 }
 
+/// Whether texts in a response may be replaced.
+#[must_use]
+pub fn applies(request: &Request, response: &Response) -> bool {
+    let settings = &request.location().settings.sub;
+    !settings.is_off()
+        && response.content_length != Some(0)
+        && settings.types.contains(response.content_type.as_deref())
+}
+
 /// Replaces the texts in a response of one of the types.
 pub fn apply(request: &Request, response: &mut Response) {
-    let settings = &request.location().settings.sub;
-    if settings.is_off()
-        || response.content_length == Some(0)
-        || !settings.types.contains(response.content_type.as_deref())
-    {
+    if !applies(request, response) {
         return;
     }
+    let settings = &request.location().settings.sub;
+    // Also where no text is left this time: texts may be made of variables.
+    response.note_rewritten();
     let pairs = settings.pairs.iter().filter_map(|(text, replacement)| {
         let text = text.evaluate(request).to_ascii_lowercase();
         let replacement = || replacement.evaluate(request);

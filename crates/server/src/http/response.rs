@@ -86,6 +86,13 @@ pub struct Response {
 }
 
 impl Response {
+    /// What is sent is no longer a file, or a kept response, as it lies there: nothing may send it again in its place.
+    pub fn note_rewritten(&mut self) {
+        self.file = None;
+        self.copied = None;
+        self.kept = None;
+    }
+
     /// A response with a body whose length is known.
     #[must_use]
     pub fn new(status: u16, body: Body) -> Response {

@@ -237,7 +237,8 @@ thread_local! {
 }
 
 /// Whether a location's responses for files are decided by path and file alone, as long as the request carries no
-/// conditions. Every phase and filter that looks at more has its line here.
+/// conditions. Every phase and filter that looks at more has its line here; those that change only bodies of some types
+/// (`sub_filter`, `ssi`, additions) say so at the responses that they change (`Response::note_rewritten`).
 #[must_use]
 pub fn repeat(settings: &LocationSettings, content: &Content) -> Repeat {
     let is_plain = match content {
@@ -251,11 +252,8 @@ pub fn repeat(settings: &LocationSettings, content: &Content) -> Repeat {
         && settings.access.is_open()
         && settings.auth_basic.is_off()
         && settings.auth_request.uri.is_none()
-        && settings.addition.is_off()
-        && settings.sub.is_off()
         && !settings.small_light.on
         && settings.image_filter.is_off()
-        && !settings.ssi.on
         && !settings.flv.on
         && !settings.mp4.on
         && settings.userid.is_off()
