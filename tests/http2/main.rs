@@ -2,6 +2,7 @@
 //! single requests get is in `cases/http2`.
 
 mod frames;
+mod upstreams;
 
 use frames::{
     CONTINUATION, DATA, END_STREAM, Frames, GOAWAY, HEADERS, PING, PRIORITY_UPDATE, RST_STREAM,
@@ -26,6 +27,10 @@ struct Running {
 
 impl Running {
     fn start(inside: &str) -> Running {
+        Running::start_with("", inside)
+    }
+
+    fn start_with(around: &str, inside: &str) -> Running {
         let directory = Directory::create();
         let lease = ports::lease();
         let program = Program::gannet(Some(env!("CARGO_BIN_EXE_gannet"))).unwrap();
@@ -33,19 +38,23 @@ impl Running {
         fs::write(directory.path().join("html/a.txt"), "a\n").unwrap();
         fs::write(directory.path().join("html/1k"), vec![b'x'; 1000]).unwrap();
         fs::write(directory.path().join("html/big"), vec![b'x'; 8 << 20]).unwrap();
-        let (path, port) = (directory.path().display(), lease.port);
-        let text = format!(
-            "daemon off;\npid {path}/pid;\nworker_processes 1;\nerror_log {path}/error.log info;\nevents {{ }}\n\
-             http {{\n access_log off; http2 on;\n\
-             server {{ listen 127.0.0.1:{port}; root {path}/html; {inside} }}\n}}\n"
-        );
-        fs::write(directory.path().join("nginx.conf"), text).unwrap();
+        let port = lease.port;
+        write_configuration(&directory, port, around, inside);
         let server = Server::start(&program, directory.path()).unwrap();
         Running {
             server,
             lease,
             directory,
         }
+    }
+
+    /// Another configuration comes into force.
+    fn reload(&self, port: u16, inside: &str) {
+        write_configuration(&self.directory, port, "", inside);
+        let told = || self.error_log().matches("reconfiguring").count();
+        let before = told();
+        self.server.signal("HUP");
+        wait_until("the reload", || told() > before);
     }
 
     fn connect(&self) -> Frames {
@@ -75,6 +84,16 @@ impl Running {
         let words = line.unwrap().split_whitespace().nth(1).unwrap();
         words.parse::<u64>().unwrap() * 1024
     }
+}
+
+fn write_configuration(directory: &Directory, port: u16, around: &str, inside: &str) {
+    let path = directory.path().display();
+    let text = format!(
+        "daemon off;\npid {path}/pid;\nworker_processes 1;\nerror_log {path}/error.log info;\nevents {{ }}\n\
+         http {{\n access_log off; http2 on; {around}\n\
+         server {{ listen 127.0.0.1:{port}; root {path}/html; {inside} }}\n}}\n"
+    );
+    fs::write(directory.path().join("nginx.conf"), text).unwrap();
 }
 
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -111,6 +130,64 @@ fn a_request_under_way_is_answered_after_the_farewell() {
     }
     assert!(told && length > 4 << 20, "{told} {length}");
     assert!(running.server.stop().unwrap().success());
+}
+
+#[test]
+fn a_reload_leaves_streams_and_connections() {
+    let slow = "location = /big { limit_rate 8m; limit_rate_after 1; }";
+    let running = Running::start(&format!("{slow} location = /which {{ return 200 old; }}"));
+    let mut client = running.connect();
+    client.send(&get(1, "/big", &[]));
+    let mut length = client.until(DATA).unwrap().payload.len();
+    running.reload(
+        running.lease.port,
+        "location = /which { return 200 newer; }",
+    );
+    // The stream goes on as it began, and the next one is answered by what holds now.
+    wait_until("the new configuration", || {
+        let mut other = running.connect();
+        other.send(&get(1, "/which", &[]));
+        other.body(1) == Some(5)
+    });
+    client.send(&get(3, "/which", &[]));
+    let (mut next, mut ended) = (0, 0);
+    while ended < 2 {
+        let frame = client.next().expect("no end, and no farewell");
+        assert_ne!(frame.kind, GOAWAY);
+        match (frame.kind, frame.stream) {
+            (DATA, 1) => length += frame.payload.len(),
+            (DATA, 3) => next += frame.payload.len(),
+            _ => {}
+        }
+        ended += usize::from(frame.kind == DATA && frame.flags & END_STREAM != 0);
+    }
+    assert_eq!((length, next), (8 << 20, 5));
+}
+
+#[test]
+fn an_address_that_goes_says_farewell() {
+    let running = Running::start("location = /big { limit_rate 8m; limit_rate_after 1; }");
+    let other = ports::lease();
+    let (mut busy, mut idle) = (running.connect(), running.connect());
+    idle.send(&get(1, "/a.txt", &[]));
+    assert_eq!(idle.body(1), Some(2));
+    busy.send(&get(1, "/big", &[]));
+    busy.until(DATA).unwrap();
+    running.reload(other.port, "");
+    assert_eq!(error(&idle.until(GOAWAY).unwrap()), NO_ERROR);
+    assert!(idle.next().is_none(), "the idle connection ends");
+    let (mut told, mut length) = (false, 0);
+    while let Some(frame) = busy.next() {
+        match frame.kind {
+            GOAWAY => told = true,
+            PING if frame.flags == 0 => {
+                assert!(busy.send(&frames::frame(PING, 1, 0, &frame.payload)))
+            }
+            DATA => length += frame.payload.len(),
+            _ => {}
+        }
+    }
+    assert!(told && length > 4 << 20, "{told} {length}");
 }
 
 #[test]

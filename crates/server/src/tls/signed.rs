@@ -77,7 +77,7 @@ impl<'a> Signed<'a> {
 }
 
 /// The kind and the bits of a SubjectPublicKeyInfo.
-fn public_key(info: &[u8]) -> Option<(&[u8], &[u8])> {
+pub fn public_key(info: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut outer = info;
     let (_, mut rest) = element(&mut outer, Sequence::TAG)?;
     let (_, kind) = element(&mut rest, Sequence::TAG)?;

@@ -3,7 +3,7 @@
 use super::body::{Ending, Framing, Limits, UpstreamBody};
 use super::failure::Stage;
 use super::group::Peer;
-use super::idle::{self, Link, Owner};
+use super::idle::{self, Link, Owner, Wire};
 use super::line::Line;
 use super::pooled;
 use super::receive::{Answer, From};
@@ -15,6 +15,7 @@ use crate::http::body::Body;
 use crate::http::trace::{Attempt, Late};
 use crate::http::{Interrupt, Phase, Request, Response};
 use crate::log::error::{Level, write_late, write_request};
+use crate::net::Stream;
 use crate::net::tunnel::{Times, Tunnel};
 use bytes::Bytes;
 use std::rc::Rc;
@@ -60,10 +61,12 @@ pub fn finish(
         request.content_type = None;
     }
     ending.keeps &= keeps_alive(request, &answer, &response);
+    let is_switch = response.status == 101 && request.field(Known::Upgrade).is_some();
     let line = match line {
-        Line::Own(link) if response.status == 101 && request.field(Known::Upgrade).is_some() => {
-            return Ok(switch(settings, link, answer, response));
-        }
+        Line::Own(Link {
+            wire: Wire::Plain(stream),
+            ..
+        }) if is_switch => return Ok(switch(settings, stream, answer, response)),
         line => line,
     };
     let to_head = request.is_head() || job.is_head;
@@ -151,6 +154,7 @@ fn begin(mut body: UpstreamBody, answer: &Answer) -> Body {
     let behind = &answer.buffer[answer.head_length..];
     match &answer.from {
         From::Http => body.begin(behind),
+        From::Http2 { .. } => body.begin_received(),
         From::FastCgi { rest, .. } => {
             body.begin_unwrapped(behind);
             body.begin(rest);
@@ -218,9 +222,9 @@ fn go_on(request: &mut Request, redirect: Redirect) -> Interrupt {
 }
 
 /// The two connections become one.
-fn switch(settings: &Settings, link: Link, answer: Answer, mut response: Response) -> Response {
+fn switch(settings: &Settings, stream: Stream, answer: Answer, mut response: Response) -> Response {
     response.body = Body::Tunnel(Box::new(Tunnel {
-        stream: link.stream,
+        stream,
         received: answer.buffer[answer.head_length..].to_vec(),
         times: Times {
             read_timeout_ms: settings.read_timeout_ms,

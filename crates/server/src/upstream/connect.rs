@@ -1,7 +1,8 @@
 //! Opening a connection to an upstream.
 
 use super::failure::{Failure, Stage};
-use super::idle::{Link, Owner};
+use super::http2::Connection;
+use super::idle::{Link, Owner, Wire};
 use super::settings::Settings;
 use crate::http::{Request, thread};
 use crate::net::{Stream, Timer};
@@ -49,8 +50,12 @@ pub async fn open(
             .shake_hands(&stream, request, settings, timer)
             .await?;
     }
+    let wire = match owner.http2 {
+        true => Wire::Http2(Box::new(Connection::open(stream, settings).await?)),
+        false => Wire::Plain(stream),
+    };
     Ok(Link {
-        stream,
+        wire,
         requests: 1,
         opened_ms: thread::monotonic_ms(),
         reused: false,

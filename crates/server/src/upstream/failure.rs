@@ -44,6 +44,8 @@ pub enum Failure {
     Handshake(String),
     /// The upstream closed the connection before its response.
     Closed(Stage),
+    /// The upstream says that it has not begun with the request.
+    Refused(String),
     /// The head of the response cannot be read, in nginx's words.
     Invalid(String),
     /// A status that another server may do better than.
@@ -85,7 +87,7 @@ impl Failure {
                 let text = format!("upstream prematurely closed connection {}", stage.as_str());
                 (Level::Error, text)
             }
-            Failure::Invalid(text) => (
+            Failure::Invalid(text) | Failure::Refused(text) => (
                 Level::Error,
                 format!("{text} {}", Stage::ReadingHead.as_str()),
             ),
@@ -109,7 +111,7 @@ impl Failure {
             | Failure::Closed(stage)
             | Failure::ClientGone(stage) => *stage,
             Failure::Handshake(_) => Stage::Handshake,
-            Failure::Invalid(_) | Failure::Status(_) => Stage::ReadingHead,
+            Failure::Invalid(_) | Failure::Refused(_) | Failure::Status(_) => Stage::ReadingHead,
         }
     }
 
@@ -130,7 +132,10 @@ impl Failure {
         match self {
             Failure::TimedOut(_) => UseStale::TIMEOUT,
             Failure::Invalid(_) => UseStale::INVALID_HEADER,
-            Failure::Call { .. } | Failure::Closed(_) | Failure::Handshake(_) => UseStale::ERROR,
+            Failure::Call { .. }
+            | Failure::Closed(_)
+            | Failure::Refused(_)
+            | Failure::Handshake(_) => UseStale::ERROR,
             Failure::Status(_) | Failure::ClientGone(_) => 0,
         }
     }
@@ -143,9 +148,10 @@ impl Failure {
             Failure::Invalid(_) => settings.next_upstream.contains(Condition::InvalidHeader),
             Failure::Status(status) => settings.next_upstream.contains_status(*status),
             Failure::ClientGone(_) => false,
-            Failure::Call { .. } | Failure::Closed(_) | Failure::Handshake(_) => {
-                settings.next_upstream.contains(Condition::Error)
-            }
+            Failure::Call { .. }
+            | Failure::Closed(_)
+            | Failure::Refused(_)
+            | Failure::Handshake(_) => settings.next_upstream.contains(Condition::Error),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Connections to upstreams that are kept for further requests (`keepalive`), a set a thread.
 
 use super::group::Group;
+use super::http2::Connection;
 use super::secure::Secure;
 use crate::http::thread;
 use crate::net::Stream;
@@ -15,13 +16,30 @@ const SWEEP: Duration = Duration::from_secs(1);
 
 /// An open connection to an upstream.
 pub struct Link {
-    pub stream: Stream,
+    pub wire: Wire,
     /// Requests so far, the present one included.
     pub requests: u64,
     /// The thread's monotonic milliseconds when it was opened.
     pub opened_ms: u64,
     /// It has served a request before.
     pub reused: bool,
+}
+
+/// What is spoken on a connection.
+pub enum Wire {
+    /// One request after another: HTTP/1, FastCGI.
+    Plain(Stream),
+    Http2(Box<Connection>),
+}
+
+impl Wire {
+    /// Whether another request may be sent, as far as is known.
+    fn is_quiet(&self) -> bool {
+        match self {
+            Wire::Plain(stream) => stream.is_quiet(),
+            Wire::Http2(client) => client.is_ready(),
+        }
+    }
 }
 
 /// Whose connections may be used for whom.
@@ -35,6 +53,7 @@ pub struct Owner {
     pub secure: Option<Secure>,
     /// The own address that the connection is to have.
     pub local: Option<SocketAddress>,
+    pub http2: bool,
 }
 
 struct Idle {
@@ -44,6 +63,7 @@ struct Idle {
     location: Option<(u64, u32)>,
     secure: Option<Secure>,
     local: Option<SocketAddress>,
+    http2: bool,
     link: Link,
     since_ms: u64,
     timeout_ms: u64,
@@ -71,9 +91,10 @@ pub fn take(owner: &Owner) -> Option<Link> {
                     && idle.location == owner.location
                     && idle.secure == owner.secure
                     && idle.local == owner.local
+                    && idle.http2 == owner.http2
             })?;
             let mut link = set.idle.remove(index)?.link;
-            if link.stream.is_quiet() {
+            if link.wire.is_quiet() {
                 link.reused = true;
                 link.requests += 1;
                 return Some(link);
@@ -85,11 +106,14 @@ pub fn take(owner: &Owner) -> Option<Link> {
 /// Keeps a connection whose response was read to its end, if the group wants it.
 pub fn put(owner: &Owner, link: Link) {
     let keepalive = &owner.group.keepalive;
+    if let Wire::Http2(client) = &link.wire {
+        client.clear();
+    }
     let age_ms = thread::monotonic_ms().saturating_sub(link.opened_ms);
     if keepalive.connections == 0
         || link.requests >= keepalive.requests
         || age_ms >= keepalive.time_ms
-        || !link.stream.is_quiet()
+        || !link.wire.is_quiet()
     {
         return;
     }
@@ -107,6 +131,7 @@ pub fn put(owner: &Owner, link: Link) {
             location: owner.location,
             secure: owner.secure.clone(),
             local: owner.local.clone(),
+            http2: owner.http2,
             link,
             since_ms: thread::monotonic_ms(),
             timeout_ms: keepalive.timeout_ms,
@@ -127,7 +152,7 @@ async fn sweep() {
             set.idle.retain(|idle| {
                 now_ms.saturating_sub(idle.since_ms) < idle.timeout_ms
                     && idle.group.strong_count() > 0
-                    && idle.link.stream.is_quiet()
+                    && idle.link.wire.is_quiet()
             });
             set.sweeping = !set.idle.is_empty();
             set.idle.is_empty()

@@ -1,6 +1,7 @@
 //! A connection that carries one exchange: one of our own to a server, or a pool's to one of its children.
 
-use super::idle::Link;
+use super::http2::Connection;
+use super::idle::{Link, Wire};
 use crate::net::Stream;
 use crate::pool::Lease;
 use std::io;
@@ -12,12 +13,27 @@ pub enum Line {
 }
 
 impl Line {
-    /// The socket; `None` only for a child that was given back.
+    /// The socket; `None` for a child that was given back, and where HTTP/2 is spoken.
     #[must_use]
     pub fn stream(&self) -> Option<&Stream> {
         match self {
-            Line::Own(link) => Some(&link.stream),
+            Line::Own(link) => match &link.wire {
+                Wire::Plain(stream) => Some(stream),
+                Wire::Http2(_) => None,
+            },
             Line::Leased(lease) => lease.stream(),
+        }
+    }
+
+    /// The connection where HTTP/2 is spoken.
+    #[must_use]
+    pub fn http2(&self) -> Option<&Connection> {
+        match self {
+            Line::Own(Link {
+                wire: Wire::Http2(client),
+                ..
+            }) => Some(client),
+            _ => None,
         }
     }
 
@@ -37,9 +53,10 @@ impl Line {
         context: &mut Context<'_>,
         take: impl FnOnce(&[u8]) -> T,
     ) -> Poll<io::Result<T>> {
-        match self.stream() {
-            Some(stream) => stream.poll_read(context, take),
-            None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        match (self.stream(), self.http2()) {
+            (Some(stream), _) => stream.poll_read(context, take),
+            (None, Some(client)) => client.poll_read(context, take),
+            (None, None) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
 }

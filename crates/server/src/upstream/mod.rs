@@ -12,6 +12,7 @@ pub mod early_hints; // 103
 pub mod failure; // how a try fails
 pub mod fastcgi; // fastcgi_pass: what a FastCGI program is told
 pub mod group; // the servers of a group, and a request's way through them
+pub mod http2; // proxy_http_version 2
 pub mod idle; // connections kept for further requests
 pub mod line; // a connection that carries an exchange
 pub mod pooled; // requests for the children of a pool

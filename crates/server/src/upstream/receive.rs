@@ -38,6 +38,10 @@ impl Answer {
 /// What is known of the rest.
 pub enum From {
     Http,
+    /// A stream of HTTP/2.
+    Http2 {
+        no_body: bool,
+    },
     /// The records of a program, those behind the head not read yet.
     FastCgi {
         decoder: Box<fastcgi::Decoder>,
@@ -251,6 +255,10 @@ impl Answer {
             };
             return Ok((Some(framing), length));
         }
+        if let From::Http2 { no_body } = self.from {
+            let has_none = no_body || to_head || matches!(self.head.status, 204 | 304);
+            return Ok(((!has_none).then_some(Framing::Stream), length));
+        }
         let framing = response_framing(&self.head.fields, &self.buffer, self.head.status, to_head)
             .map_err(|error| format!("upstream sent invalid response: {}", error.as_str()))?;
         Ok(match framing {
@@ -267,7 +275,7 @@ impl Answer {
     /// Whether an HTTP upstream leaves the connection open.
     #[must_use]
     pub fn keeps_alive(&self) -> bool {
-        if let From::FastCgi { .. } = self.from {
+        if let From::FastCgi { .. } | From::Http2 { .. } = self.from {
             return true;
         }
         let closes = self.head.fields.iter().any(|field| {

@@ -12,7 +12,7 @@ use super::secure::Secure;
 use super::send::{NotSent, Sender, Source, Wrap};
 use super::settings::{Family, Settings};
 use super::sticky::Bond;
-use super::{connect, fastcgi, pooled, proxy, target};
+use super::{connect, fastcgi, http2, pooled, proxy, target};
 use crate::cache::settings::UseStale;
 use crate::config::model::Location;
 use crate::content::Content;
@@ -48,6 +48,8 @@ pub struct Job {
     pub is_head: bool,
     /// The upstream is asked to leave the connection open.
     pub keep: bool,
+    /// `proxy_http_version 2`.
+    http2: bool,
     wrap: Wrap,
     body: OwnBody,
     started_ms: u64,
@@ -123,6 +125,7 @@ async fn ask_proxy(
         uri: written.uri,
         is_head: written.is_head,
         keep: true,
+        http2: asks_http2(request),
         wrap,
         body: match written.has_body {
             true => OwnBody::None,
@@ -175,6 +178,7 @@ async fn ask_fastcgi(
         uri: 0..0,
         is_head: request.is_head(),
         keep,
+        http2: false,
         wrap: Wrap::Records,
         body,
         started_ms: thread::monotonic_ms(),
@@ -186,6 +190,10 @@ async fn ask_fastcgi(
         fastcgi::Destination::Pool(id) => return pooled::ask(request, job, *id).await,
     };
     tries(request, job, &group).await
+}
+
+fn asks_http2(request: &Request) -> bool {
+    request.location().settings.proxy.http_version == proxy::request_head::HttpVersion::Http2
 }
 
 fn known_group(request: &Request, id: super::group::GroupId) -> Arc<Group> {
@@ -218,7 +226,7 @@ async fn take_body(
         // A program is told the length beforehand, and so is a server that knows no chunks.
         if framing != proxy::Framing::Chunked || (family == Family::Proxy && !is_10) {
             let wrap = match framing {
-                proxy::Framing::Chunked => Wrap::Chunked,
+                proxy::Framing::Chunked if !asks_http2(request) => Wrap::Chunked,
                 _ => Wrap::Plain,
             };
             let reader = Reader::begin(request)?;
@@ -262,7 +270,7 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
         };
         let attempt = begin_attempt(request, &job, peer.name());
         let (secure, unready) = security(request, &job);
-        let owner = owner(request, group, &peer, secure, settings);
+        let owner = owner(request, group, &peer, secure, settings, job.http2);
         let mut way = Way::default();
         let tried = match unready {
             Some(failure) => Err(NotSent::Failure(failure)),
@@ -302,7 +310,12 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
         if let Some((level, text)) = failure.message() {
             write_request(request, level, format_args!("{text}"));
         }
-        let is_stale = way.reused && matches!(failure, Failure::Call { .. } | Failure::Closed(_));
+        let is_stale = way.reused
+            && matches!(
+                failure,
+                Failure::Call { .. } | Failure::Closed(_) | Failure::Refused(_)
+            );
+        way.sent &= !matches!(failure, Failure::Refused(_));
         if group.report(&mut choice, peer, outcome(&failure, is_stale)) {
             let (text, stage) = ("upstream server temporarily disabled", failure.stage());
             let message = format_args!("{text} {}", stage.as_str());
@@ -353,6 +366,7 @@ fn owner(
     peer: &Peer,
     secure: Option<Secure>,
     settings: &Settings,
+    http2: bool,
 ) -> Owner {
     let is_local = group.keepalive.local;
     Owner {
@@ -361,6 +375,7 @@ fn owner(
         location: is_local.then_some((request.generation.number, request.location)),
         secure,
         local: connect::local_address(peer.address(), request, settings),
+        http2,
     }
 }
 
@@ -404,8 +419,8 @@ impl Job {
         let elapsed_ms = thread::monotonic_ms().saturating_sub(self.started_ms);
         let in_time = settings.next_upstream_timeout_ms == 0
             || elapsed_ms < settings.next_upstream_timeout_ms;
-        let repeatable = !way.sent
-            || (may_repeat(request, settings) && !matches!(self.body, OwnBody::Client(None)));
+        let repeatable = (!way.sent || may_repeat(request, settings))
+            && !matches!(self.body, OwnBody::Client(None));
         in_time && repeatable
     }
 }
@@ -480,6 +495,21 @@ pub async fn exchange(
         },
     };
     way.sent = true;
+    if let Some(client) = line.http2() {
+        let terms = http2::Terms {
+            client,
+            head: &job.head,
+            settings,
+            attempt,
+        };
+        let body = |behind| match source {
+            Source::None => Sender::new(behind, Source::None, Wrap::Plain),
+            source => Sender::new(Vec::new(), source, Wrap::Plain),
+        };
+        let answer = http2::exchange(terms, request, body, &mut timer).await?;
+        attempt.header_ms.set(Some(attempt.elapsed_ms()));
+        return Ok((line, answer));
+    }
     let mut sender = Sender::new(job.head.clone(), source, job.wrap);
     let stream = line.stream().ok_or_else(|| {
         let error = std::io::ErrorKind::NotConnected.into();

@@ -4,6 +4,7 @@ mod identity; // what upstreams are shown
 mod verify; // whether they are believed
 
 use super::failure::{Failure, Stage};
+use super::proxy::request_head::HttpVersion;
 use super::settings::Settings as Relay;
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HSL, Outcome, Set, flag, row};
@@ -237,7 +238,7 @@ impl PartialEq for Secure {
 const CONFIGS_MAX: usize = 64;
 
 thread_local! {
-    static CONFIGS: RefCell<Vec<(Settings, Arc<ClientConfig>)>> = const { RefCell::new(Vec::new()) };
+    static CONFIGS: RefCell<Vec<(Settings, bool, Arc<ClientConfig>)>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Secure {
@@ -251,7 +252,8 @@ impl Secure {
             Some(template) => template.evaluate(request),
             None => proxied.host.clone(),
         };
-        let config = config(settings).map_err(failed)?;
+        let http2 = request.location().settings.proxy.http_version == HttpVersion::Http2;
+        let config = config(settings, http2).map_err(failed)?;
         let name = Bytes::copy_from_slice(without_port(&name));
         Ok(Some(Secure { name, config }))
     }
@@ -314,17 +316,22 @@ fn without_port(host: &[u8]) -> &[u8] {
 }
 
 /// The configuration for settings: the same one for the same settings, because it holds the sessions.
-fn config(settings: &Settings) -> Result<Arc<ClientConfig>, Error> {
+fn config(settings: &Settings, http2: bool) -> Result<Arc<ClientConfig>, Error> {
     CONFIGS.with(|configs| {
         let mut configs = configs.borrow_mut();
-        if let Some((_, config)) = configs.iter().find(|(known, _)| known.is_like(settings)) {
+        let mut known = configs.iter();
+        if let Some((_, _, config)) = known.find(|(s, h2, _)| *h2 == http2 && s.is_like(settings)) {
             return Ok(Arc::clone(config));
         }
-        let config = Arc::new(new_config(settings)?);
+        let mut config = new_config(settings)?;
+        if http2 {
+            config.alpn_protocols = vec![b"h2".to_vec()];
+        }
+        let config = Arc::new(config);
         if configs.len() == CONFIGS_MAX {
             configs.remove(0);
         }
-        configs.push((settings.clone(), Arc::clone(&config)));
+        configs.push((settings.clone(), http2, Arc::clone(&config)));
         Ok(config)
     })
 }

@@ -126,6 +126,32 @@ impl Sender {
         result
     }
 
+    /// The next piece of the body for a protocol that wraps it itself, and whether it is the last one. A body that the
+    /// client has yet to send takes its `request`.
+    pub fn poll_piece(
+        &mut self,
+        request: Option<&mut Request>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(Bytes, bool), NotSent>> {
+        if self.buffer.is_empty() && !self.last {
+            std::task::ready!(self.poll_refill(request, context))?;
+        }
+        let piece = Bytes::from(std::mem::take(&mut self.buffer));
+        Poll::Ready(Ok((piece, self.last)))
+    }
+
+    /// Whether there is no body, and never was one.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.last && self.buffer.is_empty()
+    }
+
+    /// Whether the body comes from the client while it is sent.
+    #[must_use]
+    pub fn reads_client(&self) -> bool {
+        !self.last && matches!(self.source, Source::Client(_))
+    }
+
     fn is_done(&self) -> bool {
         self.last && self.at == self.buffer.len()
     }
@@ -142,7 +168,7 @@ impl Sender {
             if self.last {
                 return Poll::Ready(Ok(true));
             }
-            return match self.poll_refill(request, context) {
+            return match self.poll_refill(Some(request), context) {
                 Poll::Ready(Ok(())) => Poll::Ready(Ok(true)),
                 Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
                 Poll::Pending => poll_answer(stream, context).map(|()| Ok(false)),
@@ -173,7 +199,7 @@ impl Sender {
     /// Puts the next piece of the body into the buffer.
     fn poll_refill(
         &mut self,
-        request: &mut Request,
+        request: Option<&mut Request>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), NotSent>> {
         self.buffer.clear();
@@ -202,6 +228,9 @@ impl Sender {
                 }
             }
             Source::Client(reader) => {
+                let Some(request) = request else {
+                    return Poll::Pending;
+                };
                 let mut piece = Vec::new();
                 let more = match reader.poll_more(request, context, &mut piece) {
                     Poll::Pending => return Poll::Pending,

@@ -17,6 +17,7 @@ pub enum HttpVersion {
     Http10,
     #[default]
     Http11,
+    Http2,
 }
 
 /// One `proxy_set_header`.
@@ -284,6 +285,8 @@ pub fn write(
     out.extend_from_slice(match settings.proxy.http_version {
         HttpVersion::Http10 => b" HTTP/1.0\r\n",
         HttpVersion::Http11 => b" HTTP/1.1\r\n",
+        // The head is made one of HTTP/2 when it is sent.
+        HttpVersion::Http2 => b" HTTP/2.0\r\n",
     });
     let fields = match fetches {
         true => &settings.proxy.fetch_fields,

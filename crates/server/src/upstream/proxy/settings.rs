@@ -179,7 +179,7 @@ fn http_version(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     setting.set(match &directive.args[0][..] {
         b"1.0" => HttpVersion::Http10,
         b"1.1" => HttpVersion::Http11,
-        b"2" => return Err("HTTP/2 to upstreams is not supported by gannet yet".into()),
+        b"2" => HttpVersion::Http2,
         _ => return Err(format!("invalid value \"{}\"", directive.args[0]).into()),
     })
 }
