@@ -69,6 +69,8 @@ const WITHIN_A_ROW: &[(&str, &str)] = &[
     ("upstream", "rewrite"),
     ("encoding", "routing"),
     ("content", "image"),
+    // Copies made ahead are not sent where a filter changes the text.
+    ("content", "filter"),
     // Preconditions are looked at before a picture is made, and a changed body is no longer what its fields say.
     ("image", "filter"),
     ("routing", "variables"),
