@@ -15,10 +15,10 @@ use crate::http::body::Body;
 use crate::http::trace::{Attempt, Late};
 use crate::http::{Interrupt, Phase, Request, Response};
 use crate::log::error::{Level, write_late, write_request};
-use crate::net::Stream;
 use crate::net::tunnel::{Times, Tunnel};
 use bytes::Bytes;
 use std::rc::Rc;
+use std::task::{Context, Waker};
 use wire::http1::Known;
 use wire::http1::response::Head;
 
@@ -61,12 +61,10 @@ pub fn finish(
         request.content_type = None;
     }
     ending.keeps &= keeps_alive(request, &answer, &response);
-    let is_switch = response.status == 101 && request.field(Known::Upgrade).is_some();
     let line = match line {
-        Line::Own(Link {
-            wire: Wire::Plain(stream),
-            ..
-        }) if is_switch => return Ok(switch(settings, stream, answer, response)),
+        Line::Own(link) if is_switch(request, &response) => {
+            return Ok(switch(settings, link, answer, response));
+        }
         line => line,
     };
     let to_head = request.is_head() || job.is_head;
@@ -154,7 +152,9 @@ fn begin(mut body: UpstreamBody, answer: &Answer) -> Body {
     let behind = &answer.buffer[answer.head_length..];
     match &answer.from {
         From::Http => body.begin(behind),
-        From::Http2 { .. } => body.begin_received(),
+        From::Http2 { .. } => {
+            let _later = body.poll_receive(&mut Context::from_waker(Waker::noop()));
+        }
         From::FastCgi { rest, .. } => {
             body.begin_unwrapped(behind);
             body.begin(rest);
@@ -221,15 +221,23 @@ fn go_on(request: &mut Request, redirect: Redirect) -> Interrupt {
     Interrupt::Redirect(redirect.target)
 }
 
+/// Whether the client has asked for the protocol that the upstream changes to.
+fn is_switch(request: &Request, response: &Response) -> bool {
+    response.status == 101 && request.field(Known::Upgrade).is_some()
+}
+
 /// The two connections become one.
-fn switch(settings: &Settings, stream: Stream, answer: Answer, mut response: Response) -> Response {
-    response.body = Body::Tunnel(Box::new(Tunnel {
-        stream,
-        received: answer.buffer[answer.head_length..].to_vec(),
-        times: Times {
-            read_timeout_ms: settings.read_timeout_ms,
-        },
-    }));
+fn switch(settings: &Settings, link: Link, answer: Answer, mut response: Response) -> Response {
+    // HTTP/2 has no such status.
+    if let Wire::Plain(stream) = link.wire {
+        response.body = Body::Tunnel(Box::new(Tunnel {
+            stream,
+            received: answer.buffer[answer.head_length..].to_vec(),
+            times: Times {
+                read_timeout_ms: settings.read_timeout_ms,
+            },
+        }));
+    }
     response.content_length = None;
     response
 }

@@ -1,7 +1,6 @@
 //! The body of an upstream's response on its way to the client. It is read as fast as the upstream sends, into memory and
 //! then a temporary file, so that a slow client does not hold the upstream; or, without buffering, as the client takes it.
 
-use super::http2::Connection;
 use super::line::Line;
 use crate::http::body::{BodyError, BodyStream, Chunk};
 use crate::http::request::Client;
@@ -12,7 +11,7 @@ use crate::net::Timer;
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use sys::errno::Errno;
 use wire::fastcgi::{self, Event};
 use wire::http1::chunked;
@@ -27,10 +26,8 @@ pub enum Framing {
     /// So many bytes are still to come.
     Length(u64),
     Chunked(Box<chunked::Decoder>),
-    /// The upstream closes.
+    /// The upstream closes, or ends the stream.
     UntilClose,
-    /// The stream of HTTP/2 ends.
-    Stream,
     /// Records; with Content-Length the bytes still to come. A program that was not asked to `keep` the connection may
     /// end the response by closing it.
     FastCgi {
@@ -263,11 +260,6 @@ impl UpstreamBody {
         self.settle(progress);
     }
 
-    /// Takes what has come already where the line itself keeps it.
-    pub fn begin_received(&mut self) {
-        let _later = self.poll_receive(&mut Context::from_waker(Waker::noop()));
-    }
-
     /// Takes bytes that came with the head of a program's response and were unwrapped with it.
     pub fn begin_unwrapped(&mut self, bytes: &[u8]) {
         self.count(bytes.len());
@@ -359,12 +351,6 @@ impl UpstreamBody {
             }
             Poll::Ready(Ok(None)) => match self.framing {
                 Framing::UntilClose => self.settle(Progress::Whole { clean: false }),
-                Framing::Stream => {
-                    let client = self.line.as_ref().and_then(Line::http2);
-                    let trailers = client.map(Connection::take_trailers).unwrap_or_default();
-                    self.store.late.trailers.replace(trailers);
-                    self.settle(Progress::Whole { clean: true });
-                }
                 Framing::FastCgi { left, keep, .. }
                     if left == Some(0) || (left.is_none() && !keep) =>
                 {
@@ -421,6 +407,7 @@ impl UpstreamBody {
                 self.attempt.end();
                 self.timer.clear();
                 if let Some(line) = self.line.take() {
+                    let clean = clean || line.ends_well(&self.store.late);
                     self.ending.complete(line, clean);
                 }
             }
@@ -441,7 +428,7 @@ impl UpstreamBody {
     /// Takes the body's bytes out of what came.
     fn decode(&mut self, bytes: &[u8]) -> Progress {
         match &mut self.framing {
-            Framing::UntilClose | Framing::Stream => {
+            Framing::UntilClose => {
                 self.keep(bytes);
                 Progress::More
             }

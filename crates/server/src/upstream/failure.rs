@@ -102,6 +102,21 @@ impl Failure {
         })
     }
 
+    /// Whether a kept connection fails so that the upstream has closed meanwhile.
+    #[must_use]
+    pub fn is_of_connection(&self) -> bool {
+        matches!(
+            self,
+            Failure::Call { .. } | Failure::Closed(_) | Failure::Refused(_)
+        )
+    }
+
+    /// Whether the upstream has not begun with the request.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Failure::Refused(_))
+    }
+
     /// What the try was doing.
     #[must_use]
     pub fn stage(&self) -> Stage {

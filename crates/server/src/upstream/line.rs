@@ -2,6 +2,7 @@
 
 use super::http2::Connection;
 use super::idle::{Link, Wire};
+use crate::http::trace::Late;
 use crate::net::Stream;
 use crate::pool::Lease;
 use std::io;
@@ -45,6 +46,16 @@ impl Line {
             // Looked at when it was lent.
             Line::Leased(_) => false,
         }
+    }
+
+    /// What the end of it means for a response that goes on until then: with HTTP/2 the connection is well, and fields
+    /// may have come behind the body.
+    pub fn ends_well(&self, late: &Late) -> bool {
+        let Some(connection) = self.http2() else {
+            return false;
+        };
+        late.trailers.replace(connection.take_trailers());
+        true
     }
 
     /// Reads once and hands the bytes to `take`; an empty slice is the end.

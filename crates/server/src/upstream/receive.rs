@@ -257,7 +257,7 @@ impl Answer {
         }
         if let From::Http2 { no_body } = self.from {
             let has_none = no_body || to_head || matches!(self.head.status, 204 | 304);
-            return Ok(((!has_none).then_some(Framing::Stream), length));
+            return Ok(((!has_none).then_some(Framing::UntilClose), length));
         }
         let framing = response_framing(&self.head.fields, &self.buffer, self.head.status, to_head)
             .map_err(|error| format!("upstream sent invalid response: {}", error.as_str()))?;

@@ -310,12 +310,8 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
         if let Some((level, text)) = failure.message() {
             write_request(request, level, format_args!("{text}"));
         }
-        let is_stale = way.reused
-            && matches!(
-                failure,
-                Failure::Call { .. } | Failure::Closed(_) | Failure::Refused(_)
-            );
-        way.sent &= !matches!(failure, Failure::Refused(_));
+        let is_stale = way.reused && failure.is_of_connection();
+        way.sent &= !failure.is_refusal();
         if group.report(&mut choice, peer, outcome(&failure, is_stale)) {
             let (text, stage) = ("upstream server temporarily disabled", failure.stage());
             let message = format_args!("{text} {}", stage.as_str());
