@@ -377,6 +377,10 @@ fn echo(page: &mut Page, given: &Given<'_>) -> Outcome {
     if !variable(page, given.required(0), &mut value) {
         value = given.get(1).unwrap_or(NONE).to_vec();
     }
+    // As in nginx, an encoding that is given with nothing to be encoded is not even looked at.
+    if value.is_empty() {
+        return Ok(Done::Text(Bytes::new()));
+    }
     // As in nginx, what a command says of it holds for the later ones too.
     match given.get(2) {
         None => {}
