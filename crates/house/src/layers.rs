@@ -62,6 +62,8 @@ const WITHIN_A_ROW: &[(&str, &str)] = &[
     // What a client of TLS reads and offers is what a server of it does.
     ("upstream", "tls"),
     ("content", "precompress"),
+    // A file whose text a filter reads is not answered with a compressed copy.
+    ("content", "filter"),
     // A location's content is a `proxy_pass`, which says so when it is read.
     ("content", "upstream"),
     ("upstream", "content"),
