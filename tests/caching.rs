@@ -133,7 +133,11 @@ impl Site {
              map $request_method $purge {{ PURGE 1; default 0; }}\n\
              server {{ listen 127.0.0.1:{port};\n location / {{ proxy_pass http://127.0.0.1:{origin};\n\
              proxy_cache zone; proxy_cache_key $uri; proxy_cache_valid 1h; proxy_cache_purge $purge;\n\
-             proxy_cache_purge_soft $http_x_soft; add_header X-Cache $upstream_cache_status always;\n {inside} }} }}\n}}\n"
+             proxy_cache_purge_soft $http_x_soft; add_header X-Cache $upstream_cache_status always;\n {inside} }}\n\
+             location ~ ^/captured(/.*)$ {{ proxy_pass http://127.0.0.1:{origin}$1; proxy_cache zone; proxy_cache_key c$1;\n\
+             proxy_cache_valid 1h; proxy_cache_purge $purge; proxy_cache_purge_soft $http_x_soft;\n\
+             add_header X-Cache $upstream_cache_status always; proxy_cache_use_stale updating;\n\
+             proxy_cache_background_update on; }} }}\n}}\n"
         );
         fs::write(directory.path().join("nginx.conf"), text).unwrap();
         let server = Server::start(&program, directory.path()).unwrap();
@@ -247,6 +251,18 @@ fn what_is_out_of_date_answers_while_one_request_updates_it() {
     until("it is updated", || site.get("/update") == is("HIT", b'2'));
     assert_eq!(site.upstream.requests("/update"), 2);
     site.upstream.close_gate();
+}
+
+#[test]
+fn what_is_fetched_in_the_background_has_the_captures_of_its_request() {
+    let site = Site::start("");
+    assert_eq!(site.get("/captured/x"), is("MISS", b'1'));
+    assert_eq!(site.reply("SOFT", "/captured/x").status(), 204);
+    assert_eq!(site.get("/captured/x"), is("STALE", b'1'));
+    until("it is updated", || {
+        site.get("/captured/x") == is("HIT", b'2')
+    });
+    assert_eq!(site.upstream.requests("/x"), 2);
 }
 
 #[test]

@@ -75,6 +75,9 @@ const WITHIN_A_ROW: &[(&str, &str)] = &[
     ("content", "filter"),
     // Preconditions are looked at before a picture is made, and a changed body is no longer what its fields say.
     ("image", "filter"),
+    // What they make of a response that the cache keeps is kept there.
+    ("image", "cache"),
+    ("filter", "cache"),
     ("routing", "variables"),
     ("http", "net"),
     ("net", "http"),
@@ -120,6 +123,11 @@ const DEPARTURES: &[(&str, &str, &str)] = &[
         "http",
         "config",
         "a request holds the configuration it is answered by",
+    ),
+    (
+        "http",
+        "cache",
+        "a response tells where what is made of it is kept",
     ),
     (
         "http",

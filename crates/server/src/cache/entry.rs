@@ -12,7 +12,7 @@ use twox_hash::XxHash3_64;
 use wire::http1::response::{Head, Parser};
 
 /// Another number for another form.
-const FORM: u8 = 1;
+const FORM: u8 = 2;
 
 /// Times of a response, in seconds since 1970, and lengths of time in seconds; they change when it is freshened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,8 +35,10 @@ pub struct Facts {
     pub last_modified: Option<i64>,
     pub etag: Bytes,
     pub vary: Bytes,
-    /// The fields that Vary names, as the request had them.
+    /// The fields that Vary names, as the request had them; of a form (`forms.rs`) the length of what it was made of.
     pub variant: u64,
+    /// Another one for each response that is kept, never 0: a 304 does not change it.
+    pub version: u64,
     /// The head as it came.
     pub head: Bytes,
 }
@@ -77,6 +79,7 @@ impl Facts {
             out.extend_from_slice(&number.to_le_bytes());
         }
         out.extend_from_slice(&self.variant.to_le_bytes());
+        out.extend_from_slice(&self.version.to_le_bytes());
         for text in [&self.etag, &self.vary, &self.head] {
             out.extend_from_slice(&(text.len() as u32).to_le_bytes());
             out.extend_from_slice(text);
@@ -99,6 +102,7 @@ impl Facts {
         }
         let [valid_until, updating, on_error, stored, last_modified] = numbers;
         let variant = u64::from_le_bytes(take(&mut rest)?);
+        let version = u64::from_le_bytes(take(&mut rest)?);
         let mut texts = [const { Bytes::new() }; 3];
         for text in &mut texts {
             let length = u32::from_le_bytes(take(&mut rest)?) as usize;
@@ -120,6 +124,7 @@ impl Facts {
             etag,
             vary,
             variant,
+            version,
             head,
         })
     }
@@ -258,6 +263,7 @@ mod tests {
             etag: Bytes::from_static(b"\"x\""),
             vary: Bytes::from_static(b"Accept"),
             variant: 77,
+            version: 9,
             head: Bytes::from_static(b"HTTP/1.1 404 No\r\nA: b\r\n\r\n"),
         }
     }

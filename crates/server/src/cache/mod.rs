@@ -6,6 +6,7 @@ pub mod directive; // proxy_cache_… and fastcgi_cache_…
 pub mod entry; // a response that is kept
 pub mod fill; // one that is coming, for all who want it
 pub mod flight; // who fetches what, and who waits for it
+pub mod forms; // what was made of one, such as its body in gzip
 pub mod freshness; // how long it may be kept
 pub mod lookup; // what becomes of a request
 pub mod path; // proxy_cache_path

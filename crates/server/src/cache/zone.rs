@@ -4,17 +4,21 @@
 use super::bans::{self, Ban, Bans, Verdict, What};
 use super::entry::{Entry, Facts, Times, VARIANT, variant_text};
 use super::flight::{Flight, Lead};
+use super::forms;
 use super::path::Path;
 use crate::background::{self, Urgency};
+use crate::http::Body;
+use crate::http::body::{FileRange, OpenFile};
 use crate::log::error::{Level, write};
 use crate::store::{self, Fetched, Key, Reading, Slot, Store, unix_seconds};
 use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -33,6 +37,8 @@ const CAUSES_MAX: usize = 64;
 /// How often the same trouble is told.
 const TOLD_AGAIN: Duration = Duration::from_secs(60);
 const PARTS: usize = 16;
+/// Bytes of a body that are copied at once.
+const PIECE: usize = 64 * 1024;
 /// Bytes of an entry in memory, for the estimate of how many there will be.
 const USUAL_BYTES: u64 = 8192;
 
@@ -75,6 +81,51 @@ pub struct BodyFile {
     pub length: u64,
 }
 
+/// What is known of a key without waiting for the disk.
+#[derive(Debug)]
+pub enum AtOnce {
+    Kept(Kept),
+    Nothing,
+    /// It may be on the disk.
+    Cold,
+}
+
+impl Kept {
+    /// The body, in memory or in its file.
+    pub fn body(&self) -> io::Result<Body> {
+        Ok(match (&self.entry.body, &self.file) {
+            (Some(body), _) => Body::Memory(body.clone()),
+            (None, Some(kept)) => Body::File(FileRange {
+                file: Rc::new(OpenFile {
+                    fd: kept.file.try_clone()?.into(),
+                }),
+                offset: kept.offset,
+                length: kept.length,
+            }),
+            (None, None) => Body::Empty,
+        })
+    }
+}
+
+impl BodyFile {
+    /// Makes another entry with this body. Waits for the disk.
+    fn copy_to(&self, store: &Store, entry: &Entry) -> io::Result<Arc<Slot>> {
+        let mut writer = store.writer(&entry.text, &entry.facts.encode(), 0)?;
+        let mut piece = vec![0; PIECE];
+        let mut at = 0;
+        while at < self.length {
+            let count = PIECE.min(usize::try_from(self.length - at).unwrap_or(PIECE));
+            let read = sys::io::pread(&self.file, &mut piece[..count], self.offset + at)?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            writer.write(&piece[..read])?;
+            at += read as u64;
+        }
+        writer.finish(store)
+    }
+}
+
 type Table<T> = HashMap<Key, T, foldhash::fast::RandomState>;
 
 /// The responses of a keys_zone.
@@ -88,6 +139,8 @@ pub struct Zone {
     /// Failures that are kept, with their time.
     failures: Mutex<Table<(u16, i64)>>,
     uses: Mutex<Table<u64>>,
+    /// Forms that are being made in pieces.
+    making: Mutex<HashSet<Key, foldhash::fast::RandomState>>,
     bans: Bans,
     is_clearing: AtomicBool,
     told: Mutex<Vec<(String, Instant)>>,
@@ -143,6 +196,7 @@ impl Zone {
             flights: Default::default(),
             failures: Mutex::default(),
             uses: Mutex::default(),
+            making: Mutex::default(),
             bans: Bans::default(),
             is_clearing: AtomicBool::new(false),
             told: Mutex::default(),
@@ -168,7 +222,9 @@ impl Zone {
         text: &Bytes,
         variant_of: impl Fn(&[u8]) -> u64,
     ) -> (Option<Kept>, Bytes) {
-        let Some(first) = self.find_text(text).await else {
+        let first = self.find_text(text).await;
+        let first = first.filter(|first| first.entry.facts.status != forms::STATUS);
+        let Some(first) = first else {
             return (None, text.clone());
         };
         let facts = &first.entry.facts;
@@ -200,36 +256,55 @@ impl Zone {
     }
 
     async fn find_text(self: &Arc<Self>, text: &Bytes) -> Option<Kept> {
+        match self.find_at_once(text) {
+            AtOnce::Kept(kept) => Some(kept),
+            AtOnce::Nothing => None,
+            AtOnce::Cold => self.find_on_disk(text).await,
+        }
+    }
+
+    /// The entry of exactly this text, as far as memory and the page cache know it.
+    #[must_use]
+    pub fn find_at_once(self: &Arc<Self>, text: &Bytes) -> AtOnce {
         if let Some(entry) = self.in_memory(text) {
             return match self.outlives_purges(&entry) {
-                true => Some(Kept { entry, file: None }),
+                true => AtOnce::Kept(Kept { entry, file: None }),
                 false => {
                     self.remove(entry.key());
-                    None
+                    AtOnce::Nothing
                 }
             };
         }
-        let key = Key::of(text);
-        let slot = match self.store.find(key) {
-            Some(slot) => slot,
-            None if self.store.is_scanned() => return None,
-            None => {
-                let zone = Arc::clone(self);
-                let look = move || zone.store.find_on_disk(key);
-                tokio::task::spawn_blocking(look).await.ok()??
-            }
+        let Some(slot) = self.store.find(Key::of(text)) else {
+            return match self.store.is_scanned() {
+                true => AtOnce::Nothing,
+                false => AtOnce::Cold,
+            };
         };
-        let fetched = match self.store.fetch(&slot, MEMORY_BODY_MAX, Reading::Cached) {
-            Ok(None) => {
-                let (zone, slot) = (Arc::clone(self), Arc::clone(&slot));
-                let cold = move || zone.store.fetch(&slot, MEMORY_BODY_MAX, Reading::Blocking);
-                tokio::task::spawn_blocking(cold).await.ok()?
+        match self.store.fetch(&slot, MEMORY_BODY_MAX, Reading::Cached) {
+            Ok(None) => AtOnce::Cold,
+            Ok(Some(fetched)) => {
+                let kept = self.adopt(text, slot, fetched);
+                kept.map_or(AtOnce::Nothing, AtOnce::Kept)
             }
-            other => other,
+            Err(error) => {
+                self.complain("read", &error);
+                AtOnce::Nothing
+            }
+        }
+    }
+
+    /// The entry of exactly this text, as the disk has it; waits for it off the thread.
+    pub async fn find_on_disk(self: &Arc<Self>, text: &Bytes) -> Option<Kept> {
+        let (zone, key) = (Arc::clone(self), Key::of(text));
+        let look = move || {
+            let slot = zone.store.find_on_disk(key)?;
+            let fetched = zone.store.fetch(&slot, MEMORY_BODY_MAX, Reading::Blocking);
+            Some((slot, fetched))
         };
+        let (slot, fetched) = tokio::task::spawn_blocking(look).await.ok()??;
         match fetched {
-            Ok(Some(fetched)) => self.adopt(text, slot, fetched),
-            Ok(None) => None,
+            Ok(fetched) => self.adopt(text, slot, fetched?),
             Err(error) => {
                 self.complain("read", &error);
                 None
@@ -274,24 +349,100 @@ impl Zone {
 
     /// Keeps a response that is whole in memory; the disk gets it off the thread.
     pub fn keep(self: &Arc<Self>, entry: Arc<Entry>) {
+        let former = self.forms_before(&entry);
+        self.put(entry, 0, former);
+    }
+
+    /// Keeps a form in the group of its response; what is large, on the disk alone.
+    pub fn keep_form(self: &Arc<Self>, entry: Arc<Entry>, group: u64) {
+        self.put(entry, group, Vec::new());
+    }
+
+    /// Puts an entry in memory and on the disk, and takes others off it.
+    fn put(self: &Arc<Self>, entry: Arc<Entry>, group: u64, former: Vec<Arc<Slot>>) {
         let key = entry.key();
         lock(&self.failures).remove(&key);
         entry.number.store(bans::next_number(), Ordering::Relaxed);
-        self.memory.insert(key, Arc::clone(&entry));
+        let length = entry.body.as_ref().map_or(0, Bytes::len) as u64;
+        if group == 0 || length <= MEMORY_BODY_MAX {
+            self.memory.insert(key, Arc::clone(&entry));
+        }
         let zone = Arc::clone(self);
         // Nobody waits for it.
         drop(tokio::task::spawn_blocking(move || {
             let body = entry.body.as_deref().unwrap_or_default();
-            match zone.store.put(&entry.text, &entry.facts.encode(), 0, body) {
+            match zone
+                .store
+                .put(&entry.text, &entry.facts.encode(), group, body)
+            {
                 Ok(slot) => drop(entry.slot.set(slot)),
+                Err(error) => zone.complain("write", &error),
+            }
+            former.iter().for_each(|slot| zone.discard(slot));
+        }));
+    }
+
+    /// Writes an entry anew with another head, its body as it stands in the file of the former one; off the thread.
+    pub fn rewrite(self: &Arc<Self>, entry: &Arc<Entry>, body: &Arc<BodyFile>) {
+        let (zone, entry, body) = (Arc::clone(self), Arc::clone(entry), Arc::clone(body));
+        drop(tokio::task::spawn_blocking(move || {
+            match body.copy_to(&zone.store, &entry) {
+                Ok(slot) => {
+                    entry.number.store(bans::next_number(), Ordering::Relaxed);
+                    let _first = entry.slot.set(slot);
+                }
                 Err(error) => zone.complain("write", &error),
             }
         }));
     }
 
+    /// The forms of the response whose place an entry takes, unless it is the same one with other fields.
+    fn forms_before(&self, entry: &Entry) -> Vec<Arc<Slot>> {
+        let key = entry.key();
+        let is_same = |known: &Arc<Entry>| known.facts.version == entry.facts.version;
+        match self.memory.get(&key).is_some_and(|known| is_same(&known)) {
+            true => Vec::new(),
+            false => self.store.group(key.group()),
+        }
+    }
+
+    /// Drops an entry, and the forms of a response.
+    fn discard(&self, slot: &Arc<Slot>) {
+        if slot.group == 0 {
+            let forms = self.store.group(slot.key.group());
+            forms
+                .iter()
+                .for_each(|form| drop(self.memory.remove(&form.key)));
+        }
+        self.memory.remove(&slot.key);
+        self.store.remove(slot);
+    }
+
+    /// Keeps a form whose file was written while it was made.
+    pub fn adopt_form(&self, entry: &Arc<Entry>, slot: Arc<Slot>) {
+        let key = slot.key;
+        entry.number.store(bans::next_number(), Ordering::Relaxed);
+        let _first = entry.slot.set(slot);
+        if entry.body.is_some() {
+            self.memory.insert(key, Arc::clone(entry));
+        }
+    }
+
+    /// Somebody begins to make a form in pieces; false if somebody does so already.
+    pub fn begin_form(&self, key: Key) -> bool {
+        lock(&self.making).insert(key)
+    }
+
+    /// The making of a form has ended.
+    pub fn end_form(&self, key: Key) {
+        lock(&self.making).remove(&key);
+    }
+
     /// Keeps a response whose file was written while it came.
     pub fn adopt_written(&self, entry: &Arc<Entry>, slot: Arc<Slot>) {
         let key = slot.key;
+        let former = self.forms_before(entry);
+        former.iter().for_each(|slot| self.discard(slot));
         lock(&self.failures).remove(&key);
         entry.number.store(bans::next_number(), Ordering::Relaxed);
         let _first = entry.slot.set(slot);
@@ -326,7 +477,7 @@ impl Zone {
             .find(key)
             .or_else(|| self.store.find_on_disk(key));
         if let Some(slot) = &slot {
-            self.store.remove(slot);
+            self.discard(slot);
         }
         failure || memory || slot.is_some()
     }
@@ -426,10 +577,7 @@ impl Zone {
         }
         match bans::verdict(all, &entry) {
             Verdict::Holds => {}
-            Verdict::Gone => {
-                self.memory.remove(&slot.key);
-                self.store.remove(slot);
-            }
+            Verdict::Gone => self.discard(slot),
             Verdict::OutOfDate(second) => {
                 let mut facts = entry.facts.clone();
                 facts.times = out_of_date(facts.times, second);
@@ -456,9 +604,8 @@ impl Zone {
         let inactive = self.inactive.load(Ordering::Relaxed);
         let since = unix_seconds().saturating_sub(inactive);
         for slot in parts.flat_map(|part| self.store.unused_since(part, since)) {
-            self.memory.remove(&slot.key);
             lock(&self.uses).remove(&slot.key);
-            self.store.remove(&slot);
+            self.discard(&slot);
         }
         let now = i64::try_from(unix_seconds()).unwrap_or(i64::MAX);
         lock(&self.failures).retain(|_, (_, until)| *until >= now);
@@ -489,7 +636,7 @@ impl Zone {
     pub fn keep_failure(&self, key: Key, status: u16, until: i64) {
         drop(self.memory.remove(&key));
         if let Some(slot) = self.store.find(key) {
-            self.store.remove(&slot);
+            self.discard(&slot);
         }
         let mut failures = lock(&self.failures);
         if failures.len() >= COUNTED_MAX {

@@ -65,10 +65,11 @@ fn by_coding() -> [(&'static str, u64); 5] {
     ]
 }
 
-fn sums() -> [(&'static str, u64); 3] {
+fn sums() -> [(&'static str, u64); 4] {
     let totals = counters::totals();
     [
         ("repeated", totals.of(Compression::Repeated)),
+        ("cached", totals.of(Compression::Kept)),
         ("bytes_in", totals.of(Compression::BytesIn)),
         ("bytes_out", totals.of(Compression::BytesOut)),
     ]

@@ -264,6 +264,7 @@ pub fn apply(request: &Request, response: &mut Response) {
             response.content_length = None;
         }
         response.file = None;
+        response.forms = None;
         if !request.is_head() {
             let body = std::mem::take(&mut response.body);
             response.body = rewritten::body(body, change);

@@ -7,6 +7,8 @@ mod stream;
 
 pub use directive::{DIRECTIVES, Level, Raw, Settings};
 
+use crate::cache::forms::{Form, Forms};
+use crate::cache::zone::{AtOnce, Kept};
 use crate::encoding::dictionary::{self, Dictionary};
 use crate::encoding::negotiate::{Coding, Offers};
 use crate::encoding::seen::{self, Seen};
@@ -16,6 +18,7 @@ use crate::http::counters::{self, Compression};
 use crate::http::sent::Compressed;
 use crate::http::{Body, Request, Response, body_reader};
 use bytes::Bytes;
+use std::fmt::Write;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,10 +35,14 @@ const HINT: &str = "X-Accel-Compression";
 pub struct Plan {
     pub coding: Coding,
     pub level: u8,
+    /// The level as it is written, for the name of what is kept.
+    pub wanted: Level,
     /// Bytes that the table of bodies seen before may take; 0: it is not asked.
     pub seen_max: u64,
     /// The most bytes of random padding.
     pub padding: u64,
+    /// Where it is kept with the response it is made of.
+    pub form: Option<Form>,
     /// What the client has already.
     pub dictionary: Option<Arc<Dictionary>>,
     pub compressed: Rc<Compressed>,
@@ -98,6 +105,7 @@ pub fn apply(request: &Request, response: &mut Response) {
     // Where a copy may come, the response is not sent again.
     let is_last = !request.location().settings.precompress.on && response.copied.is_none();
     let file = response.file.take().filter(|_| is_last);
+    let plan = with_form(plan, response.forms.take());
     forget_identity(response);
     if request.is_head() {
         return;
@@ -142,10 +150,13 @@ fn plan(
         // Only until there is a copy.
         _ => Level::Fixed(1),
     };
-    let level = match (hint, configured) {
-        (Hint::Level(level), _) => level.min(directive::most(coding)),
-        (_, Level::Fixed(level)) => level,
-        (_, Level::Auto { least, most }) => {
+    let wanted = match hint {
+        Hint::Level(level) => Level::Fixed(level.min(directive::most(coding))),
+        Hint::None | Hint::Off => configured,
+    };
+    let level = match wanted {
+        Level::Fixed(level) => level,
+        Level::Auto { least, most } => {
             auto::level(least, most, response.content_length, auto::is_text(kind))
         }
     };
@@ -155,11 +166,32 @@ fn plan(
     Plan {
         coding,
         level,
+        wanted,
         seen_max: settings.cache,
         padding: settings.padding,
+        form: None,
         dictionary,
         compressed,
     }
+}
+
+/// The same; what is made of a response of the cache is kept there, in place of the table.
+fn with_form(mut plan: Plan, forms: Option<Rc<Forms>>) -> Plan {
+    let Some(forms) = forms.filter(|_| plan.seen_max > 0 && plan.padding == 0) else {
+        return plan;
+    };
+    let mut name = format!("{} {}", plan.compressed.coding, plan.wanted);
+    for byte in plan
+        .dictionary
+        .iter()
+        .flat_map(|dictionary| dictionary.hash)
+    {
+        // Writing to memory does not fail.
+        let _ = write!(name, "{byte:02x}");
+    }
+    plan.form = Some(forms.named(&name));
+    plan.seen_max = 0;
+    plan
 }
 
 /// Counts a response for the status.
@@ -207,6 +239,7 @@ pub fn forget_length(response: &mut Response) {
     response.content_length = None;
     response.file = None;
     response.copied = None;
+    response.forms = None;
     response.allow_ranges = false;
     response.accept_ranges = false;
     response.etag = response.etag.take().and_then(weak);
@@ -230,6 +263,19 @@ fn is_quick(plan: &Plan, length: u64) -> bool {
 
 /// The compressed body: at once where that is quick, else made while it is sent.
 fn compress(body: Body, plan: Plan) -> Body {
+    match plan.form.as_ref().map(Form::find) {
+        Some(AtOnce::Kept(kept)) => {
+            if let Ok(body) = kept_body(&plan, &kept) {
+                return body;
+            }
+        }
+        Some(AtOnce::Cold) => {
+            let length = body.length();
+            let source = body_reader::stream(body, stream::STEP);
+            return Body::Stream(Box::new(stream::Compressing::looking(source, plan, length)));
+        }
+        Some(AtOnce::Nothing) | None => {}
+    }
     let at_once = match &body {
         Body::Empty => Some(Bytes::new()),
         Body::Memory(bytes) => Some(bytes.clone()),
@@ -253,6 +299,19 @@ fn compress(body: Body, plan: Plan) -> Body {
     Body::Stream(Box::new(stream::Compressing::new(source, plan, length)))
 }
 
+/// What the cache keeps of a response, compressed.
+fn kept_body(plan: &Plan, kept: &Kept) -> io::Result<Body> {
+    let body = kept.body()?;
+    counters::count_compression(Compression::Kept, 1);
+    let given = body.length().unwrap_or_default();
+    plan.compressed.recall(kept.entry.facts.variant, given);
+    Ok(match body {
+        // Without a length it goes out in chunks.
+        Body::File(_) => Body::Stream(body_reader::stream(body, stream::STEP)),
+        other => other,
+    })
+}
+
 fn compress_whole(bytes: Bytes, plan: Plan) -> Body {
     let seen = look_up(&plan, &bytes);
     if let Seen::Before(coded) = seen {
@@ -261,7 +320,7 @@ fn compress_whole(bytes: Bytes, plan: Plan) -> Body {
     if is_quick(&plan, bytes.len() as u64)
         && let Ok(coded) = plan.encode()(&bytes)
     {
-        remember(&plan, seen, &coded);
+        remember(&plan, seen, &bytes, &coded);
         return Body::Memory(finished(&plan, &bytes, coded));
     }
     Body::Stream(Box::new(stream::Compressing::whole(bytes, seen, plan)))
@@ -278,7 +337,10 @@ fn look_up(plan: &Plan, body: &[u8]) -> Seen {
     }
 }
 
-fn remember(plan: &Plan, seen: Seen, coded: &Bytes) {
+fn remember(plan: &Plan, seen: Seen, body: &[u8], coded: &Bytes) {
+    if let Some(form) = &plan.form {
+        form.keep(coded, body.len() as u64);
+    }
     if let Seen::New(key) = seen {
         seen::keep(key, coded, plan.seen_max);
     }

@@ -28,6 +28,8 @@ pub enum Compression {
     ZstdDictionary,
     /// Responses that were sent again as they had been compressed before.
     Repeated,
+    /// Responses that a cache had compressed.
+    Kept,
     BytesIn,
     BytesOut,
 }

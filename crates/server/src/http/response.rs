@@ -56,6 +56,8 @@ pub struct Response {
     pub file: Option<Rc<Entry>>,
     /// The body is a kept response, whole; with `made`, what was compressed.
     pub kept: Option<Rc<dyn super::cached::Keepsake>>,
+    /// Where what is made of the body may be kept: it is a response that the cache keeps, whole.
+    pub forms: Option<Rc<crate::cache::forms::Forms>>,
     /// The body is this copy of the file in a content coding.
     pub copied: Option<Rc<Copied>>,
     /// The file has no such copy yet: it is compressed on the fly, quickly, until there is one.

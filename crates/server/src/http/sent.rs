@@ -26,6 +26,12 @@ impl Compressed {
         }
     }
 
+    /// Notes what was compressed before.
+    pub fn recall(&self, taken: u64, given: u64) {
+        self.taken.set(taken);
+        self.given.set(given);
+    }
+
     /// Counts bytes that went in and came out.
     pub fn count(&self, taken: usize, given: usize) {
         self.taken.set(self.taken.get() + taken as u64);

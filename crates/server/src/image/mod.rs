@@ -151,9 +151,9 @@ async fn small_light(request: &mut Request, response: &mut Response, mut wish: B
         sandbox: settings.image.sandbox,
         limits: settings.image.limits(),
     };
-    let mut text = canonical(&recipe);
+    let mut wish_text = canonical(&recipe);
     if let Some((_, identity)) = icon {
-        text.extend_from_slice(&identity);
+        wish_text.extend_from_slice(&identity);
     }
     let bytes_max = match response.content_length {
         Some(_) => recipe.limits.source_bytes,
@@ -169,14 +169,18 @@ async fn small_light(request: &mut Request, response: &mut Response, mut wish: B
             return Err(Interrupt::Status(if is_known { 413 } else { 415 }));
         }
     };
-    let text = [kept::PREFIX, &origin.identity, &text].concat();
+    let text = [kept::PREFIX, &origin.identity, &wish_text].concat();
     if negotiates {
         response.headers.push("Vary", "Accept");
     }
     if hints {
         hints::tell(response);
     }
-    response.etag = response.etag.is_some().then(|| etag(&text));
+    response.etag = response.etag.take().map(|source| match &origin.store {
+        // A response that was fetched again may be the same.
+        Some(_) => etag(&[&source[..], b" ", &wish_text].concat()),
+        None => etag(&text),
+    });
     not_modified::apply(request, response)?;
     if response.status == 304 {
         return Ok(());
@@ -290,13 +294,16 @@ async fn find_or_make(
 ) -> Phase<Found> {
     let http = &request.generation.config.http.image;
     let store = request.location().settings.image.store(http);
-    if let Some(store) = &store {
+    if let Some(store) = store.map(|usual| origin.store.clone().unwrap_or(usual)) {
         let key = Key::of(&text);
         if let Some((bytes, format)) = memory::find(key) {
+            if let Some(slot) = origin.store.as_ref().and_then(|store| store.find(key)) {
+                slot.note_use(crate::store::unix_seconds());
+            }
             add(&COUNTS.found, 1);
             return Ok(Found::Made(Made::Picture(bytes, format)));
         }
-        let kept = kept::find(store, key);
+        let kept = kept::find(&store, key);
         add(&COUNTS.found, u64::from(kept.is_some()));
         match kept {
             None => {}
@@ -340,7 +347,7 @@ async fn make(
         text,
         source: origin.source,
         recipe,
-        store: if keeps { settings.store(http) } else { None },
+        store: (settings.store(http).filter(|_| keeps)).map(|usual| origin.store.unwrap_or(usual)),
         group: origin.group,
     };
     match work::make(job, settings.queue).await {

@@ -1,13 +1,16 @@
 //! What a picture is made of: the file of a response, or a body that is collected.
 
 use super::work::Source;
+use crate::cache::forms::Forms;
 use crate::http::body::{BodyStream, Chunk};
 use crate::http::file::{Content, Entry};
 use crate::http::{Body, Interrupt, Phase, Request, Response, body_reader};
 use crate::log::error::{Level, write_request};
+use crate::store::Store;
 use bytes::{Bytes, BytesMut};
 use std::fs::File;
 use std::future::poll_fn;
+use std::sync::Arc;
 use sys::file::Identity;
 use wire::http1::Method;
 
@@ -20,6 +23,8 @@ pub struct Origin {
     pub identity: Vec<u8>,
     /// The pictures of one source belong together.
     pub group: u64,
+    /// The store of a cache that keeps the source: its pictures are kept beside it, and go with it.
+    pub store: Option<Arc<Store>>,
 }
 
 /// What a response has to offer.
@@ -49,11 +54,21 @@ pub async fn of_response(
         response.etag = None;
         return Ok(Taken::HeadOnly);
     }
+    let forms = response.forms.take();
+    if let Some(forms) = &forms
+        && response.content_length.is_some()
+        && let Some(source) = at_hand(&response.body)
+    {
+        return Ok(Taken::Origin(of_cache(forms, source)));
+    }
     let stream = body_reader::stream(std::mem::take(&mut response.body), READ);
     match collect(stream, bytes_max).await {
         Ok(Some(bytes)) => {
             response.set_body(Body::Memory(bytes.clone()));
-            Ok(Taken::Origin(of_memory(bytes)))
+            Ok(Taken::Origin(match &forms {
+                Some(forms) => of_cache(forms, Source::Memory(bytes)),
+                None => of_memory(bytes),
+            }))
         }
         Ok(None) => Ok(Taken::TooLarge(bytes_max.saturating_add(1))),
         Err(reason) => {
@@ -80,7 +95,30 @@ fn of_file(response: &Response) -> Option<Origin> {
         source,
         identity: identity_text(&entry.identity),
         group: group(entry),
+        store: None,
     })
+}
+
+/// A body that need not be collected: its file is read when the picture is made, if it is.
+fn at_hand(body: &Body) -> Option<Source> {
+    match body {
+        Body::Memory(bytes) => Some(Source::Memory(bytes.clone())),
+        Body::File(range) => {
+            let file = File::from(range.file.fd.try_clone().ok()?);
+            Some(Source::Part(file, range.offset, range.length))
+        }
+        _ => None,
+    }
+}
+
+/// A response of the cache is told from others by its version.
+fn of_cache(forms: &Forms, source: Source) -> Origin {
+    Origin {
+        source,
+        identity: forms.prefix(),
+        group: forms.group(),
+        store: Some(Arc::clone(forms.store())),
+    }
 }
 
 fn group(entry: &Entry) -> u64 {
@@ -108,6 +146,7 @@ fn of_memory(bytes: Bytes) -> Origin {
         group: crate::store::format::hash(&identity),
         source: Source::Memory(bytes),
         identity,
+        store: None,
     }
 }
 

@@ -27,6 +27,8 @@ pub enum Source {
     Memory(Bytes),
     /// A file as it was when it was looked at.
     File(File, Identity),
+    /// Some bytes of a file that does not change, from an offset on.
+    Part(File, u64, u64),
 }
 
 /// A picture to be made.
@@ -195,6 +197,16 @@ impl Source {
                 return Err(Unread::TooLarge(bytes.len() as u64));
             }
             Source::Memory(bytes) => return Ok((bytes.clone(), true)),
+            Source::Part(_, _, length) if *length > bytes_max => {
+                return Err(Unread::TooLarge(*length));
+            }
+            Source::Part(file, offset, length) => {
+                let bytes = read_all(file, *offset, *length).map_err(Unread::Failed)?;
+                return match bytes.len() as u64 == *length {
+                    true => Ok((bytes, true)),
+                    false => Err(Unread::Failed(io::ErrorKind::UnexpectedEof.into())),
+                };
+            }
             Source::File(file, identity) => (file, identity),
         };
         for _ in 0..READS_MAX {
@@ -202,7 +214,8 @@ impl Source {
             if before.size > bytes_max {
                 return Err(Unread::TooLarge(before.size));
             }
-            let bytes = read_all(file, before.size).map_err(Unread::Failed)?;
+            // One byte more, so that a file that grew is seen.
+            let bytes = read_all(file, 0, before.size + 1).map_err(Unread::Failed)?;
             let after = sys::file::status(file).map_err(Unread::Failed)?.identity;
             // A new name or a removal changes the time of change alone; the bytes are the same.
             let same = |one: &Identity, other: &Identity| {
@@ -217,11 +230,11 @@ impl Source {
     }
 }
 
-fn read_all(file: &File, size: u64) -> io::Result<Bytes> {
-    let mut bytes = Vec::with_capacity(usize::try_from(size).map_err(io::Error::other)?);
-    let mut at = At { file, offset: 0 };
-    // One byte more, so that a file that grew is seen.
-    (&mut at).take(size + 1).read_to_end(&mut bytes)?;
+/// As many bytes as there are, and no more than `count`.
+fn read_all(file: &File, offset: u64, count: u64) -> io::Result<Bytes> {
+    let mut bytes = Vec::with_capacity(usize::try_from(count).map_err(io::Error::other)?);
+    let mut at = At { file, offset };
+    (&mut at).take(count).read_to_end(&mut bytes)?;
     Ok(Bytes::from(bytes))
 }
 

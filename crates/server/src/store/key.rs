@@ -48,6 +48,12 @@ impl Key {
         (self.0 >> 120) as usize
     }
 
+    /// The number of the group that belongs to an entry of this key, never 0.
+    #[must_use]
+    pub fn group(self) -> u64 {
+        (self.0 as u64).max(1)
+    }
+
     /// One of `count` parts of a table.
     #[must_use]
     pub fn part(self, count: usize) -> usize {

@@ -350,13 +350,23 @@ impl Store {
         std::os::unix::fs::FileExt::write_all_at(&file, &bytes, 0)
     }
 
-    /// Drops an entry.
+    /// Drops an entry, and with one that belongs to no group those of its key's group.
     pub fn remove(&self, slot: &Arc<Slot>) {
-        if self.index.remove(slot) {
-            self.journal.went(slot.key);
-            // One that is not there needs no removing; one that cannot be removed is overwritten or found by a scan.
-            let _gone = std::fs::remove_file(self.path(slot.key));
+        if !self.index.remove(slot) {
+            return;
         }
+        self.journal.went(slot.key);
+        // One that is not there needs no removing; one that cannot be removed is overwritten or found by a scan.
+        let _gone = std::fs::remove_file(self.path(slot.key));
+        if slot.group == 0 {
+            self.remove_group(slot.key.group(), |_| true);
+        }
+    }
+
+    /// The entries of a group.
+    #[must_use]
+    pub fn group(&self, group: u64) -> Vec<Arc<Slot>> {
+        self.index.group(group)
     }
 
     /// Drops the entries of a group; how many there were.

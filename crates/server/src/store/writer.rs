@@ -67,6 +67,15 @@ impl Writer {
         self.file.write_all(bytes)
     }
 
+    /// Other metadata of the same length.
+    pub fn set_metadata(&mut self, metadata: &[u8]) -> io::Result<()> {
+        if metadata.len() != self.head.metadata.len() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        self.head.metadata = metadata.into();
+        Ok(())
+    }
+
     /// Where the body begins in the file.
     #[must_use]
     pub fn body_offset(&self) -> u64 {

@@ -382,7 +382,7 @@ impl Asking<'_> {
 
     fn serve(&mut self, status: CacheStatus, kept: &Kept) -> Phase<Box<Response>> {
         self.note(status, Some(&kept.entry));
-        let mut response = respond(self.request, self.family, kept)?;
+        let mut response = respond(self.request, self.family, &self.zone, kept)?;
         if status == CacheStatus::Hit {
             again::offer(self.request, self.family, &self.zone, kept, &mut response);
         }
@@ -398,6 +398,7 @@ impl Asking<'_> {
         let mut response = head(self.request, self.family, &fill.entry)?;
         response.single_range = true;
         response.content_length = fill.length;
+        response.forms = serve::forms(self.request, &self.zone, &fill.entry, false);
         response.body = match self.request.is_head() {
             true => Body::Empty,
             false => Body::Stream(Box::new(fill.reader())),
@@ -435,6 +436,15 @@ pub fn background(request: &Request, fetch: &Fetch) -> Box<Request> {
     copy.uri_follows_alias = request.uri_follows_alias;
     copy.rewritten_in_place = request.rewritten_in_place;
     copy.proxied.clone_from(&request.proxied);
+    let captures = request.captures.borrow();
+    copy.captures
+        .borrow_mut()
+        .subject
+        .clone_from(&captures.subject);
+    copy.captures
+        .borrow_mut()
+        .positions
+        .clone_from(&captures.positions);
     let mut cached = Cached::new(CacheStatus::Expired, fetch.text.clone());
     cached.is_fetch = true;
     copy.cached = Some(Box::new(cached));

@@ -190,6 +190,15 @@ pub enum Level {
     },
 }
 
+impl std::fmt::Display for Level {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Level::Fixed(level) => write!(formatter, "{level}"),
+            Level::Auto { least, most } => write!(formatter, "auto={least}-{most}"),
+        }
+    }
+}
+
 /// What was written of one coding.
 #[derive(Default, Debug, Clone)]
 pub struct RawCoder {
@@ -257,6 +266,12 @@ impl Settings {
     pub fn is_repeatable(&self) -> bool {
         let is_fixed = |coder: &Coder| !coder.on || matches!(coder.level, Level::Fixed(_));
         self.is_off() || (self.cache > 0 && self.padding == 0 && self.coders.iter().all(is_fixed))
+    }
+
+    /// Whether what is made of a response of the cache is kept with it.
+    #[must_use]
+    pub fn keeps_forms(&self) -> bool {
+        !self.is_off() && self.cache > 0 && self.padding == 0
     }
 
     /// The codings that are allowed for a response of this type and length.

@@ -271,6 +271,8 @@ mod tests {
         let plan = Plan {
             coding,
             level,
+            wanted: crate::filter::compress::Level::Fixed(level),
+            form: None,
             seen_max: 0,
             padding: 0,
             dictionary: None,

@@ -2,7 +2,9 @@
 //! compressed whole; after that it goes out in pieces, flushed where the source flushes or pauses.
 
 use super::pieces::{Pieces, Stand};
-use super::{Plan, finished, is_quick, look_up, padding, remember};
+use super::{Plan, finished, is_quick, kept_body, look_up, padding, remember};
+use crate::cache::forms::{Form, Making};
+use crate::cache::zone::Kept;
 use crate::encoding::auto;
 use crate::encoding::seen::Seen;
 use crate::http::body::{BodyError, BodyStream, Chunk};
@@ -26,6 +28,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The whole body compressed on another thread, with the processor time it took.
 type Job = JoinHandle<io::Result<(Bytes, u64)>>;
 
+type Looking = Pin<Box<dyn Future<Output = Option<Kept>>>>;
+
 enum Stage {
     /// Nothing was sent yet.
     Collecting {
@@ -38,6 +42,10 @@ enum Stage {
         seen: Seen,
     },
     Pieces(Box<Pieces>),
+    /// It may be on the disk, compressed.
+    Looking(Looking),
+    /// It is.
+    Kept(Box<dyn BodyStream>),
     Done,
 }
 
@@ -55,6 +63,8 @@ pub struct Compressing {
     padded: bool,
     /// Others get their turn before the next step.
     worked: bool,
+    /// What goes out in pieces is kept with the response that it is made of.
+    making: Option<Making>,
 }
 
 impl Compressing {
@@ -72,6 +82,20 @@ impl Compressing {
             source_ended: false,
             padded: false,
             worked: false,
+            making: None,
+        }
+    }
+
+    /// A body that may have been compressed before.
+    #[must_use]
+    pub fn looking(source: Box<dyn BodyStream>, plan: Plan, length: Option<u64>) -> Compressing {
+        let stage = match &plan.form {
+            Some(form) => Stage::Looking(Box::pin(form.clone().load())),
+            None => Stage::Done,
+        };
+        Compressing {
+            stage,
+            ..Compressing::new(source, plan, length)
         }
     }
 
@@ -113,6 +137,8 @@ impl BodyStream for Compressing {
                 Stage::Collecting { .. } => self.collect(context),
                 Stage::Whole { .. } => self.await_whole(context),
                 Stage::Pieces(_) => self.go_on(context),
+                Stage::Looking(_) => self.await_kept(context),
+                Stage::Kept(kept) => return kept.poll_chunk(context),
                 Stage::Done => return Poll::Ready(None),
             };
             match polled {
@@ -157,6 +183,24 @@ impl Compressing {
         }
     }
 
+    fn await_kept(&mut self, context: &mut Context<'_>) -> Polled {
+        let Stage::Looking(looking) = &mut self.stage else {
+            return Poll::Ready(None);
+        };
+        let Poll::Ready(found) = looking.as_mut().poll(context) else {
+            return Poll::Pending;
+        };
+        let body = found.and_then(|kept| kept_body(&self.plan, &kept).ok());
+        self.stage = match body {
+            Some(body) => Stage::Kept(body_reader::stream(body, STEP)),
+            None => Stage::Collecting {
+                pieces: Vec::new(),
+                length: 0,
+            },
+        };
+        Poll::Ready(None)
+    }
+
     /// Whether the source has paused for so long; if not, the task is woken when it has.
     fn has_paused(&mut self, time: Duration, context: &mut Context<'_>) -> bool {
         let pause = self
@@ -179,7 +223,7 @@ impl Compressing {
         if is_quick(&self.plan, body.len() as u64) {
             return match self.plan.encode()(&body) {
                 Ok(coded) => {
-                    remember(&self.plan, seen, &coded);
+                    remember(&self.plan, seen, &body, &coded);
                     send(finished(&self.plan, &body, coded))
                 }
                 Err(error) => Poll::Ready(Some(Err(failed(&error)))),
@@ -204,7 +248,7 @@ impl Compressing {
         match done.map_err(io::Error::other).and_then(|done| done) {
             Ok((coded, used_ns)) => {
                 auto::note_elsewhere(used_ns);
-                remember(&self.plan, seen, &coded);
+                remember(&self.plan, seen, &body, &coded);
                 send(finished(&self.plan, &body, coded))
             }
             Err(error) => Poll::Ready(Some(Err(failed(&error)))),
@@ -221,6 +265,7 @@ impl Compressing {
                 self.plan.compressed.count(body.len(), 0);
                 pieces.feed(body, flush);
                 self.pause = None;
+                self.making = self.plan.form.as_ref().and_then(Form::begin);
                 self.stage = Stage::Pieces(Box::new(pieces));
                 Poll::Ready(None)
             }
@@ -254,6 +299,9 @@ impl Compressing {
                 self.send_piece(Bytes::from(out))
             }
             Stand::Ended => {
+                if let Some(making) = self.making.take() {
+                    making.finish(self.plan.compressed.taken.get());
+                }
                 self.stage = Stage::Done;
                 Poll::Ready(None)
             }
@@ -304,6 +352,9 @@ impl Compressing {
         };
         self.padded = true;
         self.plan.compressed.count(0, out.len());
+        if let Some(making) = &mut self.making {
+            making.write(&out);
+        }
         send(out)
     }
 }
@@ -338,6 +389,7 @@ mod tests {
     use super::*;
     use crate::encoding::negotiate::Coding;
     use crate::encoding::tests::{decode, decode_so_far, sample};
+    use crate::filter::compress::Level;
     use crate::http::sent::Compressed;
     use std::collections::VecDeque;
     use std::rc::Rc;
@@ -386,6 +438,8 @@ mod tests {
         Plan {
             coding,
             level,
+            wanted: Level::Fixed(level),
+            form: None,
             seen_max: 0,
             padding: 0,
             dictionary: None,

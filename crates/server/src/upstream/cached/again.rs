@@ -1,6 +1,7 @@
 //! A kept response that was sent once and may be sent again without the phases: the same target at the same host leads to
 //! the same key, as long as the key is made of nothing else.
 
+use crate::cache::forms::Forms;
 use crate::cache::zone::{Kept, Zone};
 use crate::config::model::LocationId;
 use crate::http::cached::{CacheStatus, Cached, Keepsake};
@@ -29,6 +30,8 @@ struct Again {
     is_tls: bool,
     proxied: Option<Proxied>,
     stored: i64,
+    /// What of it was made of the response.
+    forms: Option<Rc<Forms>>,
 }
 
 /// Lets a response that was found in memory be sent again, where the request's target, its host and the settings of its
@@ -78,6 +81,7 @@ pub fn offer(
         is_tls: request.connection.is_tls(),
         proxied: request.proxied.clone(),
         stored: entry.times().stored,
+        forms: response.forms.clone(),
     }));
 }
 
@@ -116,6 +120,9 @@ impl Keepsake for Again {
             return None;
         }
         entry.note_use(now);
+        if let Some(forms) = &self.forms {
+            forms.note_use(now);
+        }
         entry.body.clone()
     }
 

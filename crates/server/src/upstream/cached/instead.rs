@@ -87,8 +87,12 @@ impl Fetch {
                     };
                     let body = entry.body.clone();
                     if let Some(entry) = Entry::new(entry.text.clone(), facts, body).map(Arc::new) {
-                        self.zone.keep(Arc::clone(&entry));
-                        return Kept { entry, file: None };
+                        let file = kept.file.clone();
+                        match &file {
+                            None => self.zone.keep(Arc::clone(&entry)),
+                            Some(file) => self.zone.rewrite(&entry, file),
+                        }
+                        return Kept { entry, file };
                     }
                 }
             }
@@ -117,7 +121,7 @@ impl Fetch {
         cached.forwarded_status = forwarded_status;
         cached.ttl = Some(times.valid_until.saturating_sub(now()));
         request.cached = Some(Box::new(cached));
-        respond(request, family, kept)
+        respond(request, family, &self.zone, kept)
     }
 
     /// What answers where no upstream did.
@@ -169,16 +173,18 @@ impl Fetch {
     }
 }
 
-/// What is kept with the fields of a 304, where the standard is followed and the body is in memory.
+/// What is kept with the fields of a 304, where the standard is followed.
 fn renewed(rules: &cache::Settings, kept: &Kept, answer: &Answer) -> Option<Arc<Entry>> {
     let entry = &kept.entry;
-    let body = entry.body.clone().filter(|_| rules.is_strict())?;
+    if !rules.is_strict() {
+        return None;
+    }
     let old = (&entry.head, &entry.facts.head[..]);
     let new = (&answer.head, &answer.buffer[..]);
     let head = Bytes::from(rfc9111::renewed(old, Some(new))?);
     let mut facts = entry.facts.clone();
     facts.head = head;
-    let mut renewed = Entry::new(entry.text.clone(), facts, Some(body))?;
+    let mut renewed = Entry::new(entry.text.clone(), facts, entry.body.clone())?;
     let field = |known| renewed.head.value(known, &renewed.facts.head);
     let last_modified = field(Known::LastModified).and_then(date::parse);
     let etag = field(Known::Etag).map_or_else(Bytes::new, Bytes::copy_from_slice);

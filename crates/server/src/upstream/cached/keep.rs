@@ -1,10 +1,11 @@
 //! Whether a response is one to be kept, and its way into the zone while the client gets it.
 
-use super::{Fetch, now, settings};
+use super::{Fetch, now, serve, settings};
 use crate::cache;
 use crate::cache::entry::{Entry, Facts, Times, variant, variant_text};
 use crate::cache::fill::Fill;
 use crate::cache::flight::Lead;
+use crate::cache::forms;
 use crate::cache::freshness::{self, Freshness, Ignored};
 use crate::cache::rfc9111::{self, CacheControl};
 use crate::http::body::{Body, BodyStream};
@@ -112,6 +113,7 @@ impl Fetch {
                 .map_or_else(Bytes::new, Bytes::copy_from_slice),
             vary: Bytes::from(told.vary),
             variant,
+            version: forms::next_version(),
             head: kept_head(rules, answer),
         };
         Some(Keep {
@@ -142,7 +144,7 @@ impl Keep {
         let zone = Arc::clone(&self.fetch.zone);
         let lead = self.fetch.lead.take();
         match std::mem::take(&mut response.body) {
-            Body::Stream(stream) => self.stream(stream, lead, to_head, response),
+            Body::Stream(stream) => self.stream(request, stream, lead, response),
             body => {
                 let bytes = match &body {
                     Body::Memory(bytes) => bytes.clone(),
@@ -156,6 +158,7 @@ impl Keep {
                     return;
                 }
                 if let Some(entry) = Entry::new(self.text, self.facts, Some(bytes)) {
+                    response.forms = serve::forms(request, &zone, &entry, true);
                     zone.keep(Arc::new(entry));
                 }
                 response.body = if to_head { Body::Empty } else { body };
@@ -170,9 +173,9 @@ impl Keep {
 
     fn stream(
         self,
+        request: &Request,
         stream: Box<dyn BodyStream>,
         lead: Option<Lead>,
-        to_head: bool,
         response: &mut Response,
     ) {
         let zone = Arc::clone(&self.fetch.zone);
@@ -194,10 +197,11 @@ impl Keep {
         };
         let length = response.content_length;
         let fill = Fill::new(Arc::new(entry), length, file, offset);
-        response.body = match to_head {
+        response.body = match request.is_head() {
             true => Body::Empty,
             false => Body::Stream(Box::new(fill.reader())),
         };
+        response.forms = serve::forms(request, &zone, &fill.entry, true);
         if let Some(lead) = &lead {
             lead.comes(&fill);
         }

@@ -1,14 +1,16 @@
 //! The client's response, made of what is kept: the head is read anew, with the settings of now.
 
 use crate::cache::entry::{Entry, Times};
+use crate::cache::forms::Forms;
 use crate::cache::lookup::Found;
-use crate::cache::zone::Kept;
-use crate::http::body::{Body, FileRange, OpenFile};
+use crate::cache::zone::{Kept, Zone};
+use crate::http::body::Body;
 use crate::http::{Interrupt, Phase, Request, Response, thread};
 use crate::upstream::answer::keep_fields_of;
 use crate::upstream::response_head;
 use crate::upstream::settings::Family;
 use std::rc::Rc;
+use std::sync::Arc;
 use wire::http1::Known;
 
 /// Whether what is kept is out of date, and what it may be used for then.
@@ -48,8 +50,28 @@ pub fn head(request: &Request, family: Family, entry: &Entry) -> Phase<Response>
     Ok(response)
 }
 
+/// Where a response's forms are kept, if its location makes some that are: a part of a response has none.
+pub fn forms(
+    request: &Request,
+    zone: &Arc<Zone>,
+    entry: &Entry,
+    is_new: bool,
+) -> Option<Rc<Forms>> {
+    let settings = &request.location().settings;
+    let makes = settings.compress.keeps_forms()
+        || settings.small_light.on
+        || !settings.image_filter.is_off();
+    let is_whole = matches!(entry.facts.status, 200 | 403 | 404);
+    (makes && is_whole && request.depth == 0).then(|| Forms::of(zone, entry, is_new))
+}
+
 /// The client's response of what is kept.
-pub fn respond(request: &mut Request, family: Family, kept: &Kept) -> Phase<Response> {
+pub fn respond(
+    request: &mut Request,
+    family: Family,
+    zone: &Arc<Zone>,
+    kept: &Kept,
+) -> Phase<Response> {
     let entry = &kept.entry;
     keep_fields_of(request, &entry.head, &entry.facts.head);
     let mut response = head(request, family, entry)?;
@@ -60,6 +82,7 @@ pub fn respond(request: &mut Request, family: Family, kept: &Kept) -> Phase<Resp
     if request.is_head() {
         return Ok(response);
     }
+    response.forms = forms(request, zone, entry, false);
     response.body = match (&entry.body, &kept.file) {
         (Some(body), _) if response.content_length.is_some() || body.is_empty() => {
             Body::Memory(body.clone())
@@ -69,19 +92,13 @@ pub fn respond(request: &mut Request, family: Family, kept: &Kept) -> Phase<Resp
             Body::Memory(body.clone()),
             usize::MAX,
         )),
-        (None, Some(kept)) => {
-            let file = kept.file.try_clone().map_err(|_| Interrupt::Status(500))?;
-            let range = Body::File(FileRange {
-                file: Rc::new(OpenFile { fd: file.into() }),
-                offset: kept.offset,
-                length: kept.length,
-            });
+        (None, _) => {
+            let body = kept.body().map_err(|_| Interrupt::Status(500))?;
             match response.content_length {
-                Some(_) => range,
-                None => Body::Stream(crate::http::body_reader::stream(range, 64 * 1024)),
+                Some(_) => body,
+                None => Body::Stream(crate::http::body_reader::stream(body, 64 * 1024)),
             }
         }
-        (None, None) => Body::Empty,
     };
     Ok(response)
 }
