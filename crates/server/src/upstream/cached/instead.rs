@@ -156,16 +156,21 @@ impl Fetch {
         let status = answer.head.status;
         let told = told(request, family, relay, (&answer.head, &answer.buffer), now);
         let until = valid_until(&told, settings(request, family), status, now);
-        if let Some(until) = until.filter(|_| self.keeps) {
+        if let Some(until) = until.filter(|_| self.keeps_failures()) {
             self.zone
                 .keep_failure(Key::of(&self.own_text), status, until);
         }
     }
 
+    /// As in nginx, not where the cache was bypassed.
+    fn keeps_failures(&self) -> bool {
+        self.keeps && self.status != CacheStatus::Bypass
+    }
+
     /// Remembers that the answer is this status, if the settings keep it.
     fn keep_failure(&self, request: &Request, family: Family, status: u16) {
         let seconds = settings(request, family).valid.seconds(status);
-        if let Some(seconds) = seconds.filter(|_| self.keeps) {
+        if let Some(seconds) = seconds.filter(|_| self.keeps_failures()) {
             let until = now().saturating_add_unsigned(seconds);
             self.zone
                 .keep_failure(Key::of(&self.own_text), status, until);
