@@ -18,6 +18,10 @@ use testkit::server::{Program, Server};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Bytes of the upstream's bodies before the gate, and behind it.
 const HALF: usize = 1000;
+/// Bytes of a body that is not kept in memory.
+const LARGE: usize = 300_000;
+/// Stores under way when the worker is killed; GANNET_STORES=N for others.
+const STORES: usize = 200;
 
 #[derive(Default)]
 struct State {
@@ -89,6 +93,9 @@ fn answer(mut stream: TcpStream, shared: &(Mutex<State>, Condvar)) -> std::io::R
         *number += 1;
         *number
     };
+    if path.starts_with("/fresh") {
+        return answer_fresh(&mut stream, &head, number);
+    }
     let held_number = if path.starts_with("/update") { 2 } else { 1 };
     if (path.starts_with("/held") || path.starts_with("/update")) && number == held_number {
         wait_for_gate(shared);
@@ -102,6 +109,21 @@ fn answer(mut stream: TcpStream, shared: &(Mutex<State>, Condvar)) -> std::io::R
         wait_for_gate(shared);
     }
     stream.write_all(&body.as_bytes()[HALF..])
+}
+
+/// What is large and never changes, but for a field.
+fn answer_fresh(stream: &mut TcpStream, head: &str, number: usize) -> std::io::Result<()> {
+    let fields = format!("ETag: \"v\"\r\nX-Number: {number}\r\n");
+    if head.contains("If-None-Match: \"v\"") {
+        let head =
+            format!("HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=60\r\n{fields}\r\n");
+        return stream.write_all(head.as_bytes());
+    }
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=0\r\nContent-Length: {LARGE}\r\n{fields}\r\n"
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(&[b'f'; LARGE])
 }
 
 fn wait_for_gate(shared: &(Mutex<State>, Condvar)) {
@@ -128,7 +150,8 @@ impl Site {
         let path = directory.path().display();
         let (port, origin) = (lease.port, upstream.port);
         let text = format!(
-            "daemon off;\npid {path}/pid;\nworker_processes 2;\nerror_log {path}/error.log notice;\nevents {{ }}\n\
+            "daemon off;\npid {path}/pid;\nworker_processes 2;\nerror_log {path}/error.log notice;\n\
+             events {{ worker_connections 4096; }}\n\
              http {{\n access_log off;\n proxy_cache_path {path}/cache keys_zone=zone:1m;\n\
              map $request_method $purge {{ PURGE 1; default 0; }}\n\
              server {{ listen 127.0.0.1:{port};\n location / {{ proxy_pass http://127.0.0.1:{origin};\n\
@@ -283,6 +306,60 @@ fn an_upstream_that_is_down_is_not_noticed() {
     site.upstream.set_down(false);
     assert_eq!(site.get("/a1"), is("EXPIRED", b'2'));
     assert_eq!(site.get("/a1"), is("HIT", b'2'));
+}
+
+#[test]
+fn the_fields_of_a_304_become_those_of_a_large_response() {
+    let mut site = Site::start("cache_semantics rfc9111;");
+    let get = |site: &Site| {
+        let reply = site.reply("GET", "/fresh");
+        assert!(reply.status() == 200 && reply.body == [b'f'; LARGE]);
+        let field = |name| reply.field(name).unwrap_or_default().to_owned();
+        (field("X-Cache"), field("X-Number"))
+    };
+    assert_eq!(get(&site), ("MISS".into(), "1".into()));
+    assert_eq!(get(&site), ("REVALIDATED".into(), "2".into()));
+    until("it is kept with them", || get(&site).0 == "HIT");
+    let kept = get(&site);
+    assert!(kept.0 == "HIT" && kept.1 != "1", "{kept:?}");
+    site.server.stop();
+    let program = Program::gannet(Some(env!("CARGO_BIN_EXE_gannet"))).unwrap();
+    site.server = Server::start(&program, site.directory.path()).unwrap();
+    assert_eq!(get(&site), kept);
+}
+
+#[test]
+fn a_worker_that_is_killed_amid_many_stores_leaves_nothing_half() {
+    let site = Site::start("");
+    let told_stores = std::env::var("GANNET_STORES").ok();
+    let stores = told_stores
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(STORES);
+    let path = |number: usize| format!("/slow{number}");
+    let mut clients: Vec<Client> = (0..stores)
+        .map(|number| site.ask("GET", &path(number)))
+        .collect();
+    for client in &mut clients {
+        assert!(client.read_at_least(HALF) >= HALF);
+    }
+    let master = site.server.pid();
+    let children = fs::read_to_string(format!("/proc/{master}/task/{master}/children")).unwrap();
+    let worker = children.split(' ').next().expect("a worker");
+    let killed = Command::new("sh")
+        .args(["-c", &format!("kill -KILL {worker}")])
+        .status();
+    assert!(killed.unwrap().success());
+    site.upstream.open_gate();
+    drop(clients);
+    until("the next worker", || {
+        site.ask("GET", "/first").read_reply("GET").is_some()
+    });
+    for number in 0..stores {
+        let reply = site.reply("GET", &path(number));
+        assert_eq!(told(&reply), is("MISS", b'2'));
+        assert!(reply.body.iter().all(|byte| *byte == b'2'));
+        until("it is kept", || site.get(&path(number)) == is("HIT", b'2'));
+    }
 }
 
 #[test]

@@ -277,6 +277,27 @@ fn a_damaged_entry_is_fetched_anew() {
 }
 
 #[test]
+fn an_entry_that_cannot_be_read_is_fetched_anew() {
+    let mut site = Site::start("");
+    let paths = ["/k/a", "/k/b", "/large?a"];
+    for restarts in [false, true] {
+        paths.iter().for_each(|path| site.keep(path));
+        for entry in site.entries() {
+            fs::set_permissions(entry, fs::Permissions::from_mode(0o000)).unwrap();
+        }
+        if restarts {
+            site.restart();
+        }
+        for path in paths {
+            assert_eq!(site.get(path), "MISS", "{path}");
+        }
+    }
+    // Once by each of the two servers.
+    let told = site.log().matches("could not read an entry").count();
+    assert_eq!(told, 2, "{}", site.log());
+}
+
+#[test]
 fn a_directory_may_vanish_while_the_server_runs() {
     let site = Site::start("");
     for number in 0..5 {

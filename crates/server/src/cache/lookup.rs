@@ -26,8 +26,6 @@ pub struct Rules {
     pub stale_while_updating: bool,
     /// `proxy_cache_background_update`.
     pub background_update: bool,
-    /// This is a background update itself.
-    pub is_update: bool,
     /// The key was asked for less often than `proxy_cache_min_uses`.
     pub scarce: bool,
     /// Somebody is fetching the key's response.
@@ -75,7 +73,7 @@ pub fn arrive(found: Found, rules: Rules) -> Step {
         Found::Nothing if rules.lock && rules.busy => Step::Wait,
         Found::Nothing => ask(CacheStatus::Miss, true, rules.lock),
         Found::Stale { while_updating, .. } => {
-            let usable = (rules.stale_while_updating || while_updating) && !rules.is_update;
+            let usable = rules.stale_while_updating || while_updating;
             match (usable, rules.busy) {
                 (true, true) => Step::Serve(CacheStatus::Updating),
                 (true, false) if rules.background_update => {
@@ -164,6 +162,211 @@ pub fn after(asked: CacheStatus, found: Found, outcome: Outcome) -> Option<Cache
 mod tests {
     use super::*;
 
+    const DOCS: &str = include_str!("../../../../docs/cache.md");
+
+    /// The lines of a table of the page, without its head.
+    fn rows(head: &str) -> Vec<&'static str> {
+        let lines = DOCS.lines().skip_while(|line| !line.starts_with(head));
+        lines
+            .skip(2)
+            .take_while(|line| line.starts_with('|'))
+            .collect()
+    }
+
+    /// Everything that can be known and said.
+    fn all() -> Vec<(Found, Rules)> {
+        let bools = [false, true];
+        let mut founds = vec![Found::Nothing, Found::Fresh, Found::Failure(502)];
+        for (while_updating, on_error) in
+            [(false, false), (false, true), (true, false), (true, true)]
+        {
+            founds.push(Found::Stale {
+                while_updating,
+                on_error,
+            });
+        }
+        let mut all = Vec::new();
+        for found in founds {
+            for bits in 0..32_u32 {
+                let bit = |number: u32| bools[(bits >> number & 1) as usize];
+                let rules = Rules {
+                    lock: bit(0),
+                    stale_while_updating: bit(1),
+                    background_update: bit(2),
+                    scarce: bit(3),
+                    busy: bit(4),
+                };
+                all.push((found, rules));
+            }
+        }
+        all
+    }
+
+    fn is_usable(found: Found, rules: Rules) -> bool {
+        let allowed = matches!(found, Found::Stale { while_updating, .. } if while_updating);
+        rules.stale_while_updating || allowed
+    }
+
+    fn asks(step: Step, status: CacheStatus, keeps: bool) -> bool {
+        matches!(step, Step::Ask(fetch) if fetch.status == status && fetch.keeps == keeps)
+    }
+
+    /// What a cell of the page means.
+    fn is_found(cell: &str, found: Found) -> bool {
+        match cell {
+            "nothing" => found == Found::Nothing,
+            "a response that holds" => found == Found::Fresh,
+            "a failure that is kept (`proxy_cache_valid 502 …`)" => {
+                matches!(found, Found::Failure(_))
+            }
+            "a response out of date" => matches!(found, Found::Stale { .. }),
+            _ => panic!("{cell}"),
+        }
+    }
+
+    fn does_hold(cell: &str, found: Found, rules: Rules) -> bool {
+        match cell {
+            "" => true,
+            "asked for less often than `proxy_cache_min_uses`" => rules.scarce,
+            "`proxy_cache_lock`, somebody fetches it" => rules.lock && rules.busy,
+            "usable while updating*, somebody fetches" => is_usable(found, rules) && rules.busy,
+            "usable while updating*, `proxy_cache_background_update`" => {
+                is_usable(found, rules) && rules.background_update
+            }
+            _ => panic!("{cell}"),
+        }
+    }
+
+    fn is_step(cell: &str, status: &str, step: Step) -> bool {
+        use CacheStatus::{Expired, Hit, Miss, Stale, Updating};
+        match (cell, status) {
+            ("it answers", "HIT") => matches!(step, Step::Serve(Hit) | Step::Fail(_)),
+            ("it answers", "UPDATING") => step == Step::Serve(Updating),
+            ("it answers, a new one is fetched in the background", "STALE") => {
+                step == Step::ServeAndUpdate(Stale)
+            }
+            ("the upstream is asked", "MISS") => asks(step, Miss, true),
+            ("the upstream is asked", "EXPIRED") => asks(step, Expired, true),
+            ("the upstream is asked, nothing is kept", "MISS") => asks(step, Miss, false),
+            ("the request waits for that fetch", "") => step == Step::Wait,
+            _ => panic!("{cell} {status}"),
+        }
+    }
+
+    #[test]
+    fn the_page_s_table_is_what_happens() {
+        let rows = rows("| what is known of the key |");
+        let mut used = vec![false; rows.len()];
+        for (found, rules) in all() {
+            let means = |row: &&str| {
+                let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+                is_found(cells[1], found) && does_hold(cells[2], found, rules)
+            };
+            let number = rows.iter().position(|row| means(row)).expect("a row");
+            let cells: Vec<&str> = rows[number].split('|').map(str::trim).collect();
+            let step = arrive(found, rules);
+            assert!(
+                is_step(cells[3], cells[4], step),
+                "{found:?} {rules:?} {step:?}"
+            );
+            used[number] = true;
+        }
+        assert!(
+            used.iter().all(|used| *used),
+            "a row that nothing leads to: {used:?}"
+        );
+    }
+
+    #[test]
+    fn the_page_s_table_of_waiting_is_what_happens() {
+        let rows = rows("| what comes |");
+        let told: Vec<(String, String)> = rows
+            .iter()
+            .map(|row| {
+                row.split('|')
+                    .map(|cell| cell.trim().to_owned())
+                    .collect::<Vec<_>>()
+            })
+            .map(|cells| (cells[1].clone(), cells[2].clone()))
+            .collect();
+        let ask = |keeps, leads| Some(self::ask(CacheStatus::Miss, keeps, leads));
+        let expected = [
+            (
+                "the head of a response that is to be kept",
+                Waited::Streaming,
+                "the request reads the response along while it comes: HIT",
+                Some(Step::Serve(CacheStatus::Hit)),
+            ),
+            (
+                "the fetch ended without one",
+                Waited::Ended,
+                "the key is looked up again",
+                None,
+            ),
+            (
+                "the response is not one to be kept",
+                Waited::Refused,
+                "every request asks for itself",
+                ask(true, false),
+            ),
+            (
+                "`proxy_cache_lock_timeout`",
+                Waited::TimedOut,
+                "the upstream is asked, nothing is kept",
+                ask(false, false),
+            ),
+            (
+                "`proxy_cache_lock_age`",
+                Waited::TooOld,
+                "one more request leads",
+                ask(true, true),
+            ),
+        ];
+        assert_eq!(told.len(), expected.len());
+        for ((what, done), (event, how, text, step)) in told.iter().zip(expected) {
+            assert_eq!((what.as_str(), done.as_str()), (event, text));
+            assert_eq!(waited(how), step, "{event}");
+        }
+    }
+
+    #[test]
+    fn the_page_s_table_of_outcomes_is_what_happens() {
+        let rows = rows("| what it came to |");
+        let outcomes = [
+            Outcome::Failure { named: false },
+            Outcome::Failure { named: true },
+            Outcome::Named,
+            Outcome::NotModified,
+            Outcome::Other,
+        ];
+        let mut used = vec![false; rows.len()];
+        for (found, _) in all() {
+            let Found::Stale { on_error, .. } = found else {
+                continue;
+            };
+            for outcome in outcomes {
+                let means = |row: &&str| match row.split('|').nth(1).unwrap_or_default().trim() {
+                    "a failure or a status that `proxy_cache_use_stale` names" => {
+                        matches!(outcome, Outcome::Named | Outcome::Failure { named: true })
+                    }
+                    "no answer (not a status), within stale-if-error of the response's own" => {
+                        on_error && matches!(outcome, Outcome::Failure { .. })
+                    }
+                    "304, with `proxy_cache_revalidate`" => outcome == Outcome::NotModified,
+                    "anything else" => true,
+                    other => panic!("{other}"),
+                };
+                let number = rows.iter().position(|row| means(row)).expect("a row");
+                let status = rows[number].split('|').nth(3).unwrap_or_default().trim();
+                let becomes = after(CacheStatus::Expired, found, outcome);
+                let told = becomes.unwrap_or(CacheStatus::Expired).as_str();
+                assert_eq!(told, status, "{found:?} {outcome:?}");
+                used[number] = true;
+            }
+        }
+        assert!(used.iter().all(|used| *used), "{used:?}");
+    }
+
     const STALE: Found = Found::Stale {
         while_updating: false,
         on_error: false,
@@ -179,7 +382,6 @@ mod tests {
             lock: has("lock"),
             stale_while_updating: has("updating"),
             background_update: has("background"),
-            is_update: has("is_update"),
             scarce: has("scarce"),
             busy: has("busy"),
         }
@@ -212,15 +414,9 @@ mod tests {
             (STALE, "updating busy", Step::Serve(Updating)),
             (STALE, "updating background", Step::ServeAndUpdate(Stale)),
             (STALE, "updating background busy", Step::Serve(Updating)),
-            (STALE, "updating is_update", ask(Expired, true, true)),
             (USABLE, "", ask(Expired, true, true)),
             (USABLE, "busy", Step::Serve(Updating)),
             (USABLE, "background", Step::ServeAndUpdate(Stale)),
-            (
-                USABLE,
-                "background is_update busy",
-                ask(Expired, true, false),
-            ),
         ] {
             assert_eq!(arrive(found, rules(words)), expected, "{found:?} {words}");
         }

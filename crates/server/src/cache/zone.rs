@@ -140,6 +140,8 @@ pub struct Zone {
     /// Failures that are kept, with their time.
     failures: Mutex<Table<(u16, i64)>>,
     uses: Mutex<Table<u64>>,
+    /// Entries on their way to the disk.
+    writing: Mutex<Table<Arc<Entry>>>,
     /// Forms that are being made in pieces.
     making: Mutex<HashSet<Key, foldhash::fast::RandomState>>,
     bans: Bans,
@@ -189,6 +191,7 @@ impl Zone {
             flights: Default::default(),
             failures: Mutex::default(),
             uses: Mutex::default(),
+            writing: Mutex::default(),
             making: Mutex::default(),
             bans: Bans::default(),
             is_clearing: AtomicBool::new(false),
@@ -360,19 +363,38 @@ impl Zone {
         if group == 0 || length <= MEMORY_BODY_MAX {
             self.memory.insert(key, Arc::clone(&entry));
         }
+        lock(&self.writing).insert(key, Arc::clone(&entry));
         let zone = Arc::clone(self);
         // Nobody waits for it.
         drop(tokio::task::spawn_blocking(move || {
-            let body = entry.body.as_deref().unwrap_or_default();
-            match zone
-                .store
-                .put(&entry.text, &entry.facts.encode(), group, body)
-            {
-                Ok(slot) => drop(entry.slot.set(slot)),
-                Err(error) => zone.complain("write", &error),
-            }
+            zone.write(&entry, group);
             former.iter().for_each(|slot| zone.discard(slot));
         }));
+    }
+
+    /// Writes an entry to the disk, unless it was purged or another one came in its place.
+    fn write(&self, entry: &Arc<Entry>, group: u64) {
+        let key = entry.key();
+        let own = |known: Option<&Arc<Entry>>| known.map(|known| Arc::ptr_eq(known, entry));
+        if own(lock(&self.writing).get(&key)) != Some(true) {
+            return;
+        }
+        let body = entry.body.as_deref().unwrap_or_default();
+        let written = self
+            .store
+            .put(&entry.text, &entry.facts.encode(), group, body);
+        let mut writing = lock(&self.writing);
+        let is_own = own(writing.get(&key));
+        if is_own == Some(true) {
+            writing.remove(&key);
+        }
+        drop(writing);
+        match written {
+            // Purged meanwhile.
+            Ok(slot) if is_own.is_none() => self.store.remove(&slot),
+            Ok(slot) => drop(entry.slot.set(slot)),
+            Err(error) => self.complain("write", &error),
+        }
     }
 
     /// Writes an entry anew with another head, its body as it stands in the file of the former one; off the thread.

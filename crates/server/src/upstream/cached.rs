@@ -288,7 +288,6 @@ impl Asking<'_> {
             lock: rules.lock,
             stale_while_updating: !self.is_strict && rules.use_stale.contains(UseStale::UPDATING),
             background_update: rules.background_update,
-            is_update: false,
             scarce,
             busy: self.zone.flight(key).is_some(),
         }

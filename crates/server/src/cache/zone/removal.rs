@@ -23,6 +23,7 @@ impl Zone {
         let failure = lock(&self.failures).remove(&key).is_some();
         lock(&self.uses).remove(&key);
         let memory = self.memory.remove(&key).is_some();
+        let writing = lock(&self.writing).remove(&key).is_some();
         let slot = self
             .store
             .find(key)
@@ -30,7 +31,7 @@ impl Zone {
         if let Some(slot) = &slot {
             self.discard(slot);
         }
-        failure || memory || slot.is_some()
+        failure || memory || writing || slot.is_some()
     }
 
     /// Whether an entry may be used as far as purges are concerned; one that was purged softly is out of date from now on.
@@ -101,14 +102,31 @@ impl Zone {
                 // What has not been read in yet is met when it is asked for; the upkeep comes back to it.
                 break;
             }
+            // What is still on its way to the disk is met there the next time.
+            let numbers = |entry: &Arc<Entry>| entry.number.load(Ordering::Relaxed);
+            let oldest = lock(&self.writing).values().map(numbers).min();
+            for (key, entry) in self.memory.iter() {
+                self.clear_memory(key, &entry, &all);
+            }
             for slot in self.store.slots() {
                 self.clear_slot(&slot, &all);
             }
-            if self.bans.remove(&all) {
+            let is_done = |ban: &Arc<Ban>| oldest.is_none_or(|oldest| ban.number < oldest);
+            let done: Vec<Arc<Ban>> = all.into_iter().filter(is_done).collect();
+            if done.is_empty() || self.bans.remove(&done) {
                 break;
             }
         }
         self.is_clearing.store(false, Ordering::Release);
+    }
+
+    /// What is in memory need not be on the disk, where that takes nothing.
+    fn clear_memory(&self, key: Key, entry: &Arc<Entry>, all: &[Arc<Ban>]) {
+        match bans::verdict(all, entry) {
+            Verdict::Holds => {}
+            Verdict::Gone => drop(self.memory.remove(&key)),
+            Verdict::OutOfDate(second) => entry.set_times(out_of_date(entry.times(), second)),
+        }
     }
 
     fn clear_slot(&self, slot: &Arc<Slot>, all: &[Arc<Ban>]) {
