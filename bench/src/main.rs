@@ -26,6 +26,7 @@ mod server;
 mod side_by_side;
 mod small_light;
 mod targets;
+mod tester;
 mod tls;
 mod tls_client;
 mod usage;
@@ -46,6 +47,7 @@ usage: gannet-bench static  [OPTIONS]        files
        gannet-bench images  [OPTIONS]        pictures one by one beside other libraries (GANNET_BENCH_PICTURES=DIRECTORY)
        gannet-bench compressed [OPTIONS]     pages that come again, copies made ahead, p99 beside a compressed download
        gannet-bench tls     [OPTIONS]        HTTPS and HTTP/2: requests, handshakes, idle connections
+       gannet-bench load    [OPTIONS]        the load tester beside wrk, Locust, ab, h2load; its memory
        gannet-bench gallery [OPTIONS]        100 users of a PHP application, by the pool's `pm`
        gannet-bench profile CASE [OPTIONS]   hot symbols (perf) and system calls per request (strace), of a case of static
        gannet-bench floor PORT FILE [close]  the bare loop, for use by hand
@@ -53,6 +55,7 @@ usage: gannet-bench static  [OPTIONS]        files
   --only CASES          static: 0b,1k,10k,100k,1m,10m,close,log,log-buffered,idle; proxy: 1k,100k;
                         cache: proxy-1k,proxy-10k,proxy-100k, fastcgi-1k ... 100k, gallery,million,limit; rules: rules,filters,geo,keys;
                         fastcgi: script; tls: 0b ... 1m,full-rsa-1.2 ... resumed-1.3,h2-1k,h2-100k,idle; gzip: 1,2 ... 9; compressed: repeated,ahead,p99; images: 250,1000,served; gallery: static,dynamic,ondemand,auto,sweep
+                        load: strength,locust,agreement,memory
   --servers NAMES       static: nginx,gannet,floor and those given by --server; proxy, gallery: nginx,gannet;
                         gzip: nginx,each,again (Gannet without and with its memory of bodies);
                         images: gannet,vips,magick-hint,magick,gd,imlib2;
@@ -81,6 +84,7 @@ fn main() -> Result<()> {
         Some("picture") => images::picture(arguments),
         Some("compressed") => compressed::run(&options::parse(&compressed::BENCH, arguments)?),
         Some("tls") => tls::run(&options::parse(&tls::BENCH, arguments)?),
+        Some("load") => tester::run(&options::parse(&tester::BENCH, arguments)?),
         Some("gallery") => gallery::run(&options::parse(&gallery::BENCH, arguments)?),
         Some("profile") => {
             let Some(case) = arguments.next() else {

@@ -84,6 +84,14 @@ impl Contender {
         matches!(self.program, Program::Floor)
     }
 
+    /// The program's name or path.
+    pub fn program_name(&self) -> &str {
+        match &self.program {
+            Program::Configured(words) => words.first().map_or("", String::as_str),
+            Program::Floor => "",
+        }
+    }
+
     /// As the report shows it.
     pub fn command_text(&self) -> String {
         match &self.program {

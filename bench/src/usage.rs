@@ -89,6 +89,15 @@ fn ticks(stat: &str) -> Result<u64> {
     Ok(field(11).context("utime")? + field(12).context("stime")?)
 }
 
+/// User and system time of this process's children that have ended, to a tick.
+pub fn children_cpu() -> Result<Duration> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    let fields: Vec<&str> = after_name(&stat)?.split_whitespace().collect();
+    let field = |index: usize| fields.get(index).and_then(|word| word.parse::<u64>().ok());
+    let ticks = field(13).context("cutime")? + field(14).context("cstime")?;
+    Ok(Duration::from_nanos(ticks * tick_ns()))
+}
+
 fn after_name(stat: &str) -> Result<&str> {
     Ok(stat.rsplit_once(')').context("/proc/PID/stat")?.1)
 }
