@@ -31,7 +31,11 @@ fn a_study_is_measured_told_and_drawn() {
     ];
     let output = study(
         &directory,
-        &[&["study", "rps", "--json", "all.json"], &short[..]].concat(),
+        &[
+            &["study", "rps", "--json", "all.json", "--markdown", "rps.md"],
+            &short[..],
+        ]
+        .concat(),
     );
     let told = String::from_utf8_lossy(&output.stdout);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -58,7 +62,9 @@ fn a_study_is_measured_told_and_drawn() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     left.sort();
-    assert_eq!(left, ["all.json", "gannet-study-rps.html"]);
+    assert_eq!(left, ["all.json", "gannet-study-rps.html", "rps.md"]);
+    let page = fs::read_to_string(directory.path().join("rps.md")).unwrap();
+    assert!(page.contains("\n| 1 | "), "{page}");
     seen_in_chromium(&directory, "gannet-study-rps.html", 4);
 }
 

@@ -72,7 +72,12 @@ fn run_study(arguments: &StudyArguments) -> Result<u8, String> {
     let page = arguments.html.clone();
     let page = page.unwrap_or_else(|| format!("gannet-study-{}.html", study.as_str()).into());
     // Told now, not after minutes.
-    writable(&page)?;
+    for path in std::iter::once(&page)
+        .chain(&arguments.markdown)
+        .chain(&arguments.json)
+    {
+        writable(path)?;
+    }
     let (told, results) = {
         let mut interruption = Interruption::new()?;
         let progress = Progress::new(arguments.common.quiet)?;
@@ -89,6 +94,9 @@ fn run_study(arguments: &StudyArguments) -> Result<u8, String> {
         &report::page(&told.title, &[&told], &told.findings.advice),
     )?;
     print(&format!("\nWith charts: {}\n", page.display()));
+    if let Some(path) = &arguments.markdown {
+        write(path, &report::markdown(&told))?;
+    }
     let was_interrupted = told.was_interrupted;
     if let Some(path) = &arguments.json {
         write(path, &report::json(&[(told, results)]))?;

@@ -28,6 +28,39 @@ pub fn text(report: &Report) -> String {
     out
 }
 
+/// The same as a page of Markdown.
+pub fn markdown(report: &Report) -> String {
+    let mut out = format!("# {}\n\n", report.title);
+    for (label, value) in &report.machine {
+        let _ = writeln!(out, "- {label}: {value}");
+    }
+    if report.was_interrupted {
+        out.push_str("- Interrupted: what was measured until then.\n");
+    }
+    for table in &report.findings.tables {
+        let _ = write!(out, "\n## {}\n\n", table.heading);
+        let cells = |row: &[String]| {
+            let safe: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
+            format!("| {} |\n", safe.join(" | "))
+        };
+        out.push_str(&cells(&table.columns));
+        let _ = writeln!(out, "|{}", " --- |".repeat(table.columns.len()));
+        table.rows.iter().for_each(|row| out.push_str(&cells(row)));
+    }
+    let advice = advice(&report.findings.advice);
+    if let Some(rest) = advice.strip_prefix("\nFor this machine and this site:\n") {
+        let _ = write!(out, "\n## For this machine and this site\n{rest}");
+    }
+    for remark in &report.findings.remarks {
+        let _ = write!(out, "\n{remark}\n");
+    }
+    out.push_str("\n## Loads\n\n");
+    for command in &report.commands {
+        let _ = writeln!(out, "    {command}");
+    }
+    out
+}
+
 /// The recommendations: directives as they stand in a configuration, and their reasons as comments.
 pub fn advice(advice: &[Advice]) -> String {
     let mut out = String::new();
@@ -189,6 +222,19 @@ mod tests {
         );
         assert!(text.contains("    gzip on;\n        # 5 < 6\n"));
         assert!(text.contains("Interrupted"));
+    }
+
+    #[test]
+    fn markdown_has_the_tables_and_the_advice() {
+        let text = markdown(&report());
+        for part in [
+            "# Requests & rates\n\n- Processors: 2\n",
+            "\n## <Rates>\n\n| CPUs | 0 KB |\n| --- | --- |\n| 1 | 145551 |\n| 36 | 7 |\n",
+            "\n## For this machine and this site\n\n    gzip on;\n        # 5 < 6\n",
+            "\n    gannet load -c 5 http",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
     }
 
     #[test]

@@ -37,6 +37,9 @@ pub struct StudyArguments {
     /// Where the page with charts is written [default: gannet-study-NAME.html]
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Write the tables and recommendations as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
     /// Write every measurement as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
