@@ -71,10 +71,8 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
 
 fn warmed(arguments: &Arguments) -> Result<warm::Outcome, String> {
     let tls = Tls::new(&TlsOptions {
-        http2: false,
         insecure: arguments.insecure,
-        resumption: true,
-        name: None,
+        ..TlsOptions::default()..TlsOptions::default()
     });
     let options = Arc::new(Options {
         tls: tls.ok(),

@@ -598,11 +598,21 @@ fn runs_are_started_and_stopped_from_the_page() {
     assert!(foreign.starts_with("HTTP/1.1 403 "), "{foreign}");
     assert_eq!(responder.took().len(), 0);
 
-    // Until stopped.
+    // Until stopped, with more users and then fewer.
+    assert!(page.post("/users", r#"{"users":"5"}"#).contains(" 409 "));
     let wish = r#"{"users":"3","rate":"","duration":""}"#;
     assert!(page.post("/start", wish).contains(" 200 "));
     assert!(page.post("/start", wish).contains(" 409 "));
     page.until(|state| state["points"].as_array().is_some_and(|p| !p.is_empty()));
+    for users in [6, 1] {
+        let wish = format!("{{\"users\":\"{users}\"}}");
+        assert!(page.post("/users", &wish).contains(" 200 "));
+        page.until(|state| {
+            let last = state["points"].as_array().and_then(|points| points.last());
+            last.is_some_and(|point| point["users"] == users)
+        });
+    }
+    assert!(page.post("/users", r#"{"users":"0"}"#).contains(" 409 "));
     assert!(page.send("GET /report", "", "").contains(" 404 "));
     assert!(page.post("/stop", "{}").contains(" 200 "));
     let first = page.until(|state| state["phase"] == "ended");
@@ -680,6 +690,169 @@ fn ctrl_c_ends_the_page_and_its_run() {
 
     let (code, text) = Page::start(&[&url]).end();
     assert_eq!((code, text.as_str()), (Some(0), ""));
+}
+
+/// nginx asks for a certificate; the one of the tests has signed itself.
+#[test]
+fn a_certificate_is_shown_to_servers_that_ask() {
+    let Some(nginx) = Program::nginx() else {
+        eprintln!("skipped: nginx is not installed");
+        return;
+    };
+    let (directory, lease) = (Directory::create(), ports::lease());
+    let (path, port) = (directory.path().display(), lease.port);
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls");
+    let configuration = format!(
+        "daemon off;\npid {path}/pid;\nerror_log {path}/error.log;\nevents {{ }}\nhttp {{\n\
+         log_format l '$ssl_protocol $ssl_client_verify';\naccess_log {path}/access.log l;\n\
+         server {{ listen 127.0.0.1:{port} ssl; ssl_certificate {fixtures}/certificate.pem;\n\
+         ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate_key {fixtures}/key.pem;\n\
+         ssl_verify_client optional_no_ca; location / {{ return 200 ok; }}\n}}\n}}\n"
+    );
+    fs::write(directory.path().join("nginx.conf"), configuration).unwrap();
+    let mut server = Server::start(&nginx, directory.path()).unwrap();
+    let (certificate, key) = (
+        format!("{fixtures}/certificate.pem"),
+        format!("{fixtures}/key.pem"),
+    );
+    let both = directory.path().join("both.pem");
+    let text = [&certificate, &key].map(|file| fs::read_to_string(file).unwrap());
+    fs::write(&both, text.concat()).unwrap();
+    let both = both.display().to_string();
+    let url = format!("https://127.0.0.1:{port}/");
+    let usual = ["-k", "-n", "4", "-c", "1", "--require", "errors<=0", &url];
+    for arguments in [
+        &[
+            "--cert",
+            &certificate,
+            "--key",
+            &key,
+            "--tls-version",
+            "1.2",
+        ][..],
+        &["--cert", &both, "--tls-version", "1.3"],
+        &[],
+    ] {
+        let output = load(&[arguments, &usual].concat());
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+    }
+    for (arguments, words) in [
+        (&["--cert", "/no/such"][..], "cannot read \"/no/such\""),
+        (&["--cert", &key], "holds no certificate"),
+        (&["--cert", &certificate], "holds no key"),
+        (&["--key", &key], "--cert"),
+    ] {
+        let line = complaint(&[arguments, &usual].concat());
+        assert!(line.contains(words), "{arguments:?}: {line}");
+    }
+    server.stop();
+    let counts = log_counts(&directory);
+    let without = counts.iter().find(|(_, line)| line.ends_with("NONE"));
+    assert_eq!(without.map(|(count, _)| *count), Some(4), "{counts:?}");
+    for version in ["TLSv1.2 FAILED", "TLSv1.3 FAILED"] {
+        let found = counts.iter().find(|(_, line)| line.starts_with(version));
+        assert_eq!(found.map(|(count, _)| *count), Some(4), "{counts:?}");
+    }
+}
+
+/// Each user keeps its own; without the switch nobody does.
+#[test]
+fn users_keep_their_cookies() {
+    let (directory, lease) = (Directory::create(), ports::lease());
+    let mut server = scenario_site(&directory, lease.port);
+    let file = directory.path().join("s.toml");
+    let scenario = "values = { user = [\"a\", \"b\"] }\n[[start]]\nget = \"/login?user={user}\"\n\
+                    [[task]]\n[[task.step]]\nget = \"/item/{user}\"\n";
+    let url = format!("http://127.0.0.1:{}/", lease.port);
+    for (cookies, switch) in [
+        ("", "--quiet"),
+        ("", "--cookies"),
+        ("cookies = true\n", "--quiet"),
+    ] {
+        fs::write(&file, format!("{cookies}{scenario}")).unwrap();
+        let file = file.display().to_string();
+        let output = load(&["--scenario", &file, switch, &url, "-c", "2", "-n", "40"]);
+        assert_eq!(output.status.code(), Some(0));
+    }
+    server.stop();
+    let counts = log_counts(&directory);
+    let lines: Vec<&str> = counts.iter().map(|(_, line)| line.as_str()).collect();
+    assert_eq!(
+        lines,
+        [
+            "GET /item/a - 200",
+            "GET /item/a sid=sa 200",
+            "GET /item/b - 200",
+            "GET /item/b sid=sb 200",
+            "GET /login?user=a - 200",
+            "GET /login?user=b - 200",
+        ]
+    );
+    let with: usize = [1, 3].map(|index| counts[index].0).iter().sum();
+    assert_eq!(with, 76, "{counts:?}");
+}
+
+/// A server that closes a kept connection instead of answering the second request.
+#[test]
+fn a_post_is_not_sent_twice() {
+    let answers = || {
+        Responder::start(|n| match n {
+            1 => Vec::new(),
+            _ => b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec(),
+        })
+        .unwrap()
+    };
+    for (arguments, failed, seen) in [
+        (&["-X", "GET"][..], 0, 4),
+        (&["-X", "PUT"], 0, 4),
+        (&["-X", "POST"], 1, 3),
+        (&["-X", "BREW"], 1, 3),
+        (&["-X", "POST", "--repeat-any"], 0, 4),
+    ] {
+        let responder = answers();
+        let url = format!("http://127.0.0.1:{}/", responder.port());
+        let output = load(&[&["-n", "3", "-c", "1", &url], arguments].concat());
+        assert_eq!(count(&out(&output), "failed"), failed, "{arguments:?}");
+        assert_eq!(responder.requests(), seen, "{arguments:?}");
+    }
+}
+
+/// `gannet ab`'s files.
+#[test]
+fn ab_writes_times_for_gnuplot_and_percentages() {
+    let responder =
+        Responder::start(|_| b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\na".to_vec()).unwrap();
+    let directory = Directory::create();
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    let output = Command::new(env!("CARGO_BIN_EXE_gannet"))
+        .args([
+            "ab",
+            "-q",
+            "-n",
+            "20",
+            "-c",
+            "2",
+            "-g",
+            &file("g"),
+            "-e",
+            &file("e"),
+        ])
+        .arg(format!("http://127.0.0.1:{}/", responder.port()))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let times = fs::read_to_string(file("g")).unwrap();
+    let rows: Vec<Vec<&str>> = times
+        .lines()
+        .map(|line| line.split('\t').collect())
+        .collect();
+    assert_eq!(rows.len(), 21);
+    assert_eq!(
+        rows[0],
+        ["starttime", "seconds", "ctime", "dtime", "ttime", "wait"]
+    );
+    assert!(rows.iter().all(|row| row.len() == 6), "{times}");
+    assert_eq!(fs::read_to_string(file("e")).unwrap().lines().count(), 102);
 }
 
 #[test]

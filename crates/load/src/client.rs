@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::http2::{self, Connection, Group};
+use crate::jar::{Jar, Place};
 use crate::plan::{ClientOptions, Plan, Step};
 use crate::record::Sample;
 use crate::response::{Invalid, Reader};
@@ -14,7 +15,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
@@ -44,15 +45,22 @@ pub struct Client {
     done_at: Option<Instant>,
     options: ClientOptions,
     tls: Option<Tls>,
+    /// The user's cookies, where it keeps them, and those that go with the request under way.
+    jar: Option<Jar>,
+    cookies: Vec<u8>,
     /// Of HTTP/2, shared with other users.
     group: Option<Rc<Group>>,
 }
 
 impl Client {
     pub fn new(plan: &Plan, scratch: Scratch, group: Option<Rc<Group>>) -> Client {
+        let mut reader = Reader::default();
+        reader.kept.always_head = plan.client.cookies;
         Client {
             connections: plan.endpoints.iter().map(|_| None).collect(),
-            reader: Reader::default(),
+            reader,
+            jar: plan.client.cookies.then(Jar::default),
+            cookies: Vec::new(),
             scratch,
             assembled: Vec::new(),
             deadline: Deadline::default(),
@@ -93,6 +101,7 @@ impl Client {
         self.deadline.set(now + self.options.timeout);
         self.done_at = None;
         self.reader.start(step.request.method == "HEAD", keep);
+        self.choose_cookies(endpoint, step, values);
         let done = match self.group.clone() {
             None => self.attempt(endpoint, step, values, &mut sample).await,
             Some(group) => {
@@ -101,6 +110,7 @@ impl Client {
             }
         };
         sample.failure = done.err();
+        self.keep_cookies(endpoint, step, values);
         if sample.failure.is_some() {
             self.drop_connection(step);
         }
@@ -111,6 +121,24 @@ impl Client {
         let done_at = self.done_at.unwrap_or_else(Instant::now);
         sample.total_ns = nanoseconds(done_at - begin);
         (sample, done_at)
+    }
+
+    /// What of the jar goes with the request.
+    fn choose_cookies(&mut self, endpoint: &Endpoint, step: &Step, values: &[Vec<u8>]) {
+        self.cookies.clear();
+        if let Some(jar) = self.jar.as_ref().filter(|jar| !jar.is_empty()) {
+            let path = step.request.path.text(values);
+            jar.write(place(endpoint, &path), now_s(), &mut self.cookies);
+        }
+    }
+
+    /// Puts what the response sets into the jar.
+    fn keep_cookies(&mut self, endpoint: &Endpoint, step: &Step, values: &[Vec<u8>]) {
+        let head = &self.reader.kept.head;
+        if let Some(jar) = self.jar.as_mut().filter(|_| !head.is_empty()) {
+            let path = step.request.path.text(values);
+            jar.take_head(head, place(endpoint, &path), now_s());
+        }
     }
 
     fn drop_connection(&mut self, step: &Step) {
@@ -135,7 +163,7 @@ impl Client {
                 Ok(()) => return self.put_back(step, stream).await,
                 // The server closed it while nothing was under way: that is its right, and no failure.
                 Err(Failure::Closed | Failure::Io(_))
-                    if self.reader.received == 0 && step.request.may_repeat() => {}
+                    if self.reader.received == 0 && step.request.may_repeat => {}
                 Err(failure) => return Err(failure),
             }
         }
@@ -156,10 +184,10 @@ impl Client {
         let slot = group.slot(step.request.endpoint);
         let slot = slot.ok_or_else(|| Failure::Http2("no such server".to_owned()))?;
         let head = match &step.request.prepared_http2 {
-            Some(head) => head.clone(),
-            None => step
+            Some(head) if self.cookies.is_empty() => head.clone(),
+            _ => step
                 .request
-                .head_http2(endpoint.scheme.as_str(), values)
+                .head_http2(endpoint.scheme.as_str(), values, &self.cookies)
                 .map_err(Failure::Http2)?,
         };
         let mut attempts = 0;
@@ -178,7 +206,8 @@ impl Client {
             match done {
                 // The connection ended before the server looked at the request: that is its right, and no failure.
                 Err(failure)
-                    if http2::is_unseen(&failure)
+                    if step.request.may_repeat
+                        && http2::is_unseen(&failure)
                         && self.reader.status == 0
                         && sample.connect_ns.is_none()
                         && attempts == 1 => {}
@@ -270,9 +299,10 @@ impl Client {
     ) -> Result<(), Failure> {
         self.assembled.clear();
         let bytes = match &step.request.prepared {
-            Some(bytes) => bytes.as_ref(),
-            None => {
-                step.request.write(values, &mut self.assembled);
+            Some(bytes) if self.cookies.is_empty() => bytes.as_ref(),
+            _ => {
+                step.request
+                    .write(values, &self.cookies, &mut self.assembled);
                 self.assembled.as_slice()
             }
         };
@@ -405,6 +435,19 @@ impl Deadline {
         })
         .await
     }
+}
+
+fn place<'a>(endpoint: &'a Endpoint, path: &'a [u8]) -> Place<'a> {
+    Place {
+        host: &endpoint.host,
+        path,
+        is_secure: endpoint.scheme == Scheme::Https,
+    }
+}
+
+fn now_s() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX))
 }
 
 pub fn nanoseconds(time: Duration) -> u64 {

@@ -6,7 +6,7 @@ use crate::record::{Interval, Tally};
 use crate::report::Report;
 use crate::series::Series;
 use crate::user;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Barrier, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -19,6 +19,8 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct Control {
     stop: AtomicBool,
     abort: AtomicBool,
+    /// Users at work in place of those of the plan; 0: theirs.
+    users: AtomicUsize,
 }
 
 impl Control {
@@ -31,6 +33,17 @@ impl Control {
     pub fn abort(&self) {
         self.stop();
         self.abort.store(true, Ordering::Relaxed);
+    }
+
+    /// Says how many users there shall be from now on; they come at once, and go when they have ended what they do.
+    /// Only a run of which it was said before its beginning can have more than its plan.
+    pub fn set_users(&self, users: usize) {
+        self.users.store(users, Ordering::Relaxed);
+    }
+
+    /// How many users there shall be, where somebody said so.
+    pub fn users(&self) -> Option<usize> {
+        Some(self.users.load(Ordering::Relaxed)).filter(|users| *users > 0)
     }
 
     pub fn is_stopped(&self) -> bool {
@@ -65,6 +78,8 @@ pub struct Run {
     /// Requests due so far in an open model, and tasks begun in turn.
     arrivals: AtomicU64,
     turns: AtomicU64,
+    /// There is nothing left to begin: users who go are not followed by others.
+    exhausted: AtomicBool,
     /// The length of an interval.
     pub interval: Duration,
     /// What the first response said.
@@ -84,8 +99,28 @@ impl Run {
     pub fn take_ticket(&self) -> bool {
         match self.plan.requests {
             None => true,
-            Some(limit) => self.begun.fetch_add(1, Ordering::Relaxed) < limit,
+            Some(limit) => {
+                let is_one = self.begun.fetch_add(1, Ordering::Relaxed) < limit;
+                if !is_one {
+                    self.exhaust();
+                }
+                is_one
+            }
         }
+    }
+
+    /// Says that there is nothing left to begin.
+    pub fn exhaust(&self) {
+        self.exhausted.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_exhausted(&self) -> bool {
+        self.exhausted.load(Ordering::Relaxed)
+    }
+
+    /// How many users there shall be now.
+    pub fn users(&self) -> usize {
+        self.control.users().unwrap_or(self.plan.users)
     }
 
     /// The number of the next request that is due.
@@ -115,9 +150,12 @@ pub fn run(
     control: &Arc<Control>,
     observer: &mut dyn Observer,
 ) -> Result<Report, String> {
-    let threads = plan
-        .threads
-        .clamp(1, plan.users.div_ceil(plan.client.streams.max(1)).max(1));
+    let busy = plan.users.div_ceil(plan.client.streams.max(1)).max(1);
+    let threads = match control.users() {
+        // There may be more users later.
+        Some(_) => plan.threads.max(1),
+        None => plan.threads.clamp(1, busy),
+    };
     let run = Arc::new(Run {
         plan: Arc::clone(plan),
         control: Arc::clone(control),
@@ -125,6 +163,7 @@ pub fn run(
         begun: AtomicU64::new(0),
         arrivals: AtomicU64::new(0),
         turns: AtomicU64::new(0),
+        exhausted: AtomicBool::new(false),
         interval: interval(plan.expected()),
         first: OnceLock::new(),
     });

@@ -16,6 +16,8 @@ pub mod fetch;
 pub mod histogram;
 /// Connections that users share, a stream for each request.
 mod http2;
+/// Cookies of a user.
+mod jar;
 /// When users work and requests are due.
 pub mod pace;
 /// Wakes users on time.

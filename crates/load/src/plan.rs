@@ -12,6 +12,8 @@ pub const USERS_MAX: usize = 1_000_000;
 pub const THREADS_MAX: usize = 1024;
 /// Rows of the report; requests beyond them are counted in the last one.
 pub const LABELS_MAX: usize = 200;
+/// Requests whose times are kept one by one; of further ones only the sums are.
+pub const KEPT_MAX: usize = 1_000_000;
 /// Users that may share a connection.
 pub const STREAMS_MAX: usize = 10_000;
 
@@ -44,6 +46,8 @@ pub struct Plan {
     pub tls: Option<Tls>,
     /// A body of another length than the first one is a failure.
     pub same_length: bool,
+    /// The times of each request are kept.
+    pub keeps_times: bool,
     pub requirements: Vec<Requirement>,
     /// Of the random choices; the same seed gives the same choices for each user.
     pub seed: u64,
@@ -150,6 +154,8 @@ pub struct ClientOptions {
     pub http2: bool,
     /// Users that share a connection of HTTP/2; 1 otherwise.
     pub streams: usize,
+    /// Each user keeps the cookies it is given.
+    pub cookies: bool,
 }
 
 impl Default for ClientOptions {
@@ -160,6 +166,7 @@ impl Default for ClientOptions {
             keep_body: 1 << 20,
             http2: false,
             streams: 1,
+            cookies: false,
         }
     }
 }
@@ -195,6 +202,7 @@ impl Default for Plan {
             client: ClientOptions::default(),
             tls: None,
             same_length: false,
+            keeps_times: false,
             requirements: Vec::new(),
             seed: 1,
         }

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::histogram::Times;
+use crate::plan::KEPT_MAX;
 use std::collections::HashMap;
 
 /// Kinds of failures that are counted apart.
@@ -82,6 +83,16 @@ pub struct Phases {
     pub processing: Times,
 }
 
+/// The times of one request, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Single {
+    /// When it began, since the start of the run.
+    pub begin_ns: u64,
+    pub connect_ns: u64,
+    pub waiting_ns: u64,
+    pub total_ns: u64,
+}
+
 /// All that one thread, or all of them together, have seen.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
@@ -98,6 +109,8 @@ pub struct Tally {
     pub abandoned: u64,
     /// By how much requests were sent after they were due although a connection was free: the tester's own doing.
     pub lateness: Times,
+    /// Each request by itself, where the plan wants them.
+    pub singles: Option<Vec<Single>>,
     /// The status seen last, and how often in a row: most responses are like the one before.
     run: (u16, u64),
 }
@@ -114,6 +127,14 @@ impl Tally {
     pub fn note(&mut self, sample: &Sample, at_ns: u64) {
         if let Some(row) = self.rows.get_mut(sample.label) {
             row.note(sample);
+        }
+        if let Some(singles) = self.singles.as_mut().filter(|kept| kept.len() < KEPT_MAX) {
+            singles.push(Single {
+                begin_ns: at_ns.saturating_sub(sample.total_ns),
+                connect_ns: sample.connect_ns.unwrap_or(0) + sample.tls_ns.unwrap_or(0),
+                waiting_ns: sample.waiting_ns,
+                total_ns: sample.total_ns,
+            });
         }
         let answered = sample.failure.as_ref().is_none_or(Failure::is_answered);
         if answered {
@@ -203,6 +224,11 @@ impl Tally {
         self.keep_alive += other.keep_alive;
         self.abandoned += other.abandoned;
         self.lateness.add(&other.lateness);
+        if let Some(theirs) = other.singles {
+            let own = self.singles.get_or_insert_default();
+            let room = KEPT_MAX.saturating_sub(own.len());
+            own.extend(theirs.into_iter().take(room));
+        }
     }
 }
 

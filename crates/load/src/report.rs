@@ -4,7 +4,7 @@ use crate::engine::First;
 use crate::failure::{Failure, FailureKind};
 use crate::histogram::Times;
 use crate::plan::{Pace, Plan};
-use crate::record::{Failed, Phases, Row, Tally};
+use crate::record::{Failed, Phases, Row, Single, Tally};
 use crate::require::Verdict;
 use crate::series::Point;
 use crate::series::Series;
@@ -58,6 +58,8 @@ pub struct Report {
     pub abandoned: u64,
     pub lateness: Times,
     pub points: Vec<Point>,
+    /// Each request by itself, where the plan wants them.
+    pub singles: Vec<Single>,
     pub verdicts: Vec<Verdict>,
 }
 
@@ -109,6 +111,7 @@ impl Report {
             abandoned: sum.abandoned,
             lateness: sum.lateness,
             points: series.points,
+            singles: sum.singles.unwrap_or_default(),
             verdicts: Vec::new(),
         };
         report.verdicts = plan

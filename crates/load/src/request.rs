@@ -15,6 +15,8 @@ pub struct Request {
     pub body: Option<Template>,
     /// Speaks HTTP/1.0.
     pub http10: bool,
+    /// Asked for again on a new connection when the server closed a kept one.
+    pub may_repeat: bool,
     /// The bytes for HTTP/1, where no value has a place in them.
     pub prepared: Option<Bytes>,
     /// The head for HTTP/2, in the same case.
@@ -76,6 +78,7 @@ impl Request {
             headers: list,
             body,
             http10: false,
+            may_repeat: is_idempotent(method),
             prepared: None,
             prepared_http2: None,
         }
@@ -94,14 +97,14 @@ impl Request {
             && self.body.as_ref().is_none_or(Template::is_fixed);
         self.prepared = fixed.then(|| {
             let mut out = Vec::new();
-            self.write(&[], &mut out);
+            self.write(&[], &[], &mut out);
             Bytes::from(out)
         });
     }
 
     /// Makes the head for HTTP/2 ready where it is the same each time; tells when it cannot be one.
     pub fn prepare_http2(&mut self, scheme: &str) -> Result<(), String> {
-        let head = self.head_http2(scheme, &[]);
+        let head = self.head_http2(scheme, &[], &[]);
         let fixed = self.path.is_fixed() && self.headers.iter().all(|(_, value)| value.is_fixed());
         if fixed {
             self.prepared_http2 = Some(head?);
@@ -109,11 +112,12 @@ impl Request {
         Ok(())
     }
 
-    /// The head for HTTP/2: `Host` becomes the authority.
+    /// The head for HTTP/2: `Host` becomes the authority. `cookies` as for `write`.
     pub fn head_http2(
         &self,
         scheme: &str,
         values: &[Vec<u8>],
+        cookies: &[u8],
     ) -> Result<http::Request<()>, String> {
         let clean = |text: &Template, blank: &[u8]| {
             let mut bytes = Vec::new();
@@ -138,14 +142,19 @@ impl Request {
                 request = request.header(name.as_str(), clean(value, b" "));
             }
         }
+        // More than one such field is allowed here (RFC 9113, 8.2.3).
+        if !cookies.is_empty() {
+            request = request.header("cookie", cookies);
+        }
         if let Some(body) = &self.body {
             request = request.header("content-length", body.text(values).len());
         }
         request.body(()).map_err(|error| format!("HTTP/2: {error}"))
     }
 
-    /// Appends the bytes for HTTP/1.1. A value with a line end cannot split the head: it becomes a blank.
-    pub fn write(&self, values: &[Vec<u8>], out: &mut Vec<u8>) {
+    /// Appends the bytes for HTTP/1.1. A value with a line end cannot split the head: it becomes a blank. `cookies` are
+    /// those of the user's jar.
+    pub fn write(&self, values: &[Vec<u8>], cookies: &[u8], out: &mut Vec<u8>) {
         let body = self.body.as_ref().map(|body| body.text(values));
         out.extend_from_slice(self.method.as_bytes());
         out.push(b' ');
@@ -159,6 +168,16 @@ impl Request {
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b": ");
             push_clean(value, values, out, b" ");
+            if !cookies.is_empty() && name.eq_ignore_ascii_case("cookie") {
+                out.extend_from_slice(b"; ");
+                out.extend_from_slice(cookies);
+            }
+            out.extend_from_slice(b"\r\n");
+        }
+        let is_cookie = |(name, _): &(String, Template)| name.eq_ignore_ascii_case("cookie");
+        if !cookies.is_empty() && !self.headers.iter().any(is_cookie) {
+            out.extend_from_slice(b"Cookie: ");
+            out.extend_from_slice(cookies);
             out.extend_from_slice(b"\r\n");
         }
         let wants_length = matches!(self.method.as_str(), "POST" | "PUT" | "PATCH");
@@ -169,11 +188,14 @@ impl Request {
         out.extend_from_slice(b"\r\n");
         out.extend_from_slice(body.as_deref().unwrap_or_default());
     }
+}
 
-    /// Whether the answer may be asked for again when a kept connection was closed meanwhile.
-    pub fn may_repeat(&self) -> bool {
-        !matches!(self.method.as_str(), "POST" | "PATCH")
-    }
+/// Whether asking twice does no more than asking once (RFC 9110, 9.2.2).
+fn is_idempotent(method: &str) -> bool {
+    matches!(
+        method,
+        "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE"
+    )
 }
 
 /// Appends the text; what would end the line, or in a path the word, is replaced by `blank`.
@@ -223,7 +245,7 @@ mod tests {
 
     fn text(request: &Request, values: &[Vec<u8>]) -> String {
         let mut out = Vec::new();
-        request.write(values, &mut out);
+        request.write(values, &[], &mut out);
         String::from_utf8(out).unwrap()
     }
 

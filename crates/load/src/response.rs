@@ -55,6 +55,8 @@ pub struct Kept {
     pub body: Vec<u8>,
     /// Bytes of the body that are kept at most; 0 keeps neither.
     pub max: usize,
+    /// The head is kept anyway: cookies are looked for.
+    pub always_head: bool,
 }
 
 impl Kept {
@@ -227,7 +229,7 @@ impl Reader {
             && head.status != 101;
         self.status = head.status;
         self.head_bytes = bytes.len() as u64;
-        if self.kept.max > 0 {
+        if self.kept.max > 0 || self.kept.always_head {
             self.kept.head.extend_from_slice(bytes);
         }
         self.state = match framing {
@@ -243,7 +245,7 @@ impl Reader {
     pub fn start_http2(&mut self, head: &http::response::Parts) {
         self.status = head.status.as_u16();
         self.keep_alive = true;
-        if self.kept.max == 0 {
+        if self.kept.max == 0 && !self.kept.always_head {
             return;
         }
         // As patterns expect it.

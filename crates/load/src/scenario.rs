@@ -18,6 +18,8 @@ pub struct Scenario {
     /// How many values a user has.
     pub values: usize,
     pub think: Option<Think>,
+    /// Users keep their cookies.
+    pub cookies: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -25,6 +27,8 @@ pub struct Scenario {
 struct File {
     base: Option<String>,
     think: Option<Spanned<String>>,
+    #[serde(default)]
+    cookies: bool,
     #[serde(default)]
     headers: BTreeMap<String, String>,
     /// Values that users begin with, by turns.
@@ -160,6 +164,7 @@ impl Reader<'_> {
             given,
             values: self.names.len(),
             think,
+            cookies: file.cookies,
         })
     }
 
@@ -316,7 +321,7 @@ url = "http://other/x"
             values[given.value] = given.lines[1].clone();
         }
         let mut out = Vec::new();
-        scenario.start[0].request.write(&values, &mut out);
+        scenario.start[0].request.write(&values, &[], &mut out);
         let sent = String::from_utf8(out).unwrap();
         assert!(
             sent.ends_with("Accept-Language: de\r\nContent-Length: 8\r\n\r\nuser=ben"),

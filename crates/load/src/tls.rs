@@ -4,11 +4,14 @@ use crate::target::{Endpoint, Scheme, plain};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    SupportedProtocolVersion,
 };
 use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +32,27 @@ pub struct TlsOptions {
     pub name: Option<String>,
     /// Speaks HTTP/2 and nothing else.
     pub http2: bool,
+    /// Speaks this version and no other.
+    pub version: Option<Version>,
+    /// PEM: shown to servers that ask for a certificate, with those that lead to its issuer; and where its key is.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Version {
+    #[value(name = "1.2")]
+    Tls12,
+    #[value(name = "1.3")]
+    Tls13,
+}
+
+impl Version {
+    fn supported(self) -> &'static SupportedProtocolVersion {
+        match self {
+            Version::Tls12 => &rustls::version::TLS12,
+            Version::Tls13 => &rustls::version::TLS13,
+        }
+    }
 }
 
 impl Default for TlsOptions {
@@ -38,6 +62,8 @@ impl Default for TlsOptions {
             resumption: true,
             name: None,
             http2: false,
+            version: None,
+            certificate: None,
         }
     }
 }
@@ -53,14 +79,22 @@ impl Tls {
     /// Reads the authorities that the system trusts.
     pub fn new(options: &TlsOptions) -> Result<Tls, String> {
         let provider = Arc::new(aws_lc_rs::default_provider());
+        let chosen: Vec<_> = options
+            .version
+            .map(Version::supported)
+            .into_iter()
+            .collect();
+        let versions = match chosen.as_slice() {
+            [] => rustls::DEFAULT_VERSIONS,
+            chosen => chosen,
+        };
         let versions = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .map_err(|error| format!("TLS: {error}"))?;
-        let mut config = if options.insecure {
+        let believing = if options.insecure {
             versions
                 .dangerous()
                 .with_custom_certificate_verifier(Arc::new(Anyone(provider)))
-                .with_no_client_auth()
         } else {
             let roots = Arc::new(roots());
             let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider)
@@ -68,9 +102,13 @@ impl Tls {
                 .map_err(|_| {
                     "the system trusts no certificate authority (-k trusts any server)".to_owned()
                 })?;
-            versions
-                .with_webpki_verifier(verifier)
-                .with_no_client_auth()
+            versions.with_webpki_verifier(verifier)
+        };
+        let mut config = match &options.certificate {
+            None => believing.with_no_client_auth(),
+            Some((certificate, key)) => believing
+                .with_client_auth_cert(chain(certificate)?, private_key(key)?)
+                .map_err(|error| format!("\"{}\": {error}", certificate.display()))?,
         };
         if !options.resumption {
             config.resumption = Resumption::disabled();
@@ -129,6 +167,27 @@ impl Tls {
         }
         Ok(())
     }
+}
+
+/// The certificates of a file.
+fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let text = read(path)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    match found {
+        Ok(chain) if !chain.is_empty() => Ok(chain),
+        Ok(_) => Err(format!("\"{}\": it holds no certificate", path.display())),
+        Err(error) => Err(format!("\"{}\": {error}", path.display())),
+    }
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    PrivateKeyDer::from_pem_slice(&read(path)?)
+        .map_err(|_| format!("\"{}\": it holds no key without a password", path.display()))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path)
+        .map_err(|error| format!("cannot read \"{}\": {}", path.display(), plain(&error)))
 }
 
 fn roots() -> RootCertStore {

@@ -1,6 +1,6 @@
 //! A thread and its users: who begins what and when, what is checked, what is noted.
 
-use crate::client::{Client, nanoseconds, scratch};
+use crate::client::{Client, Scratch, nanoseconds, scratch};
 use crate::engine::{Event, First, Run};
 use crate::failure::Failure;
 use crate::http2::Group;
@@ -41,8 +41,8 @@ pub fn thread(
     let event = match runtime {
         Err(error) => Event::Failed(format!("cannot start a runtime: {error}")),
         Ok(runtime) => {
-            let users = (number..run.plan.users).step_by(threads);
-            let work = all_users(Arc::clone(run), users, start, sender.clone());
+            let share = Share { number, threads };
+            let work = all_users(Arc::clone(run), share, start, sender.clone());
             match LocalSet::new().block_on(&runtime, work) {
                 Ok((tally, last_ns)) => Event::Ended(Box::new(tally), last_ns),
                 Err(error) => Event::Failed(format!("cannot set a timer: {error}")),
@@ -53,9 +53,31 @@ pub fn thread(
     sender.send(event).unwrap_or_default();
 }
 
+/// A thread's users: those whose number is its own, modulo the threads.
+#[derive(Clone, Copy)]
+struct Share {
+    number: usize,
+    threads: usize,
+}
+
+impl Share {
+    /// How many of so many users are the thread's.
+    fn of(self, users: usize) -> usize {
+        users
+            .saturating_sub(self.number)
+            .div_ceil(self.threads.max(1))
+    }
+}
+
 /// What the users of a thread share.
 struct Thread {
     run: Arc<Run>,
+    share: Share,
+    /// Whether the thread's users, in the order of their numbers, are there.
+    present: RefCell<Vec<bool>>,
+    scratch: Scratch,
+    /// The connections of HTTP/2 of so many users each.
+    groups: RefCell<Vec<Rc<Group>>>,
     start: Instant,
     tally: RefCell<Tally>,
     interval: RefCell<Interval>,
@@ -77,7 +99,7 @@ struct Thread {
 
 async fn all_users(
     run: Arc<Run>,
-    users: impl ExactSizeIterator<Item = usize>,
+    share: Share,
     start: Instant,
     sender: Sender<Event>,
 ) -> io::Result<(Tally, u64)> {
@@ -96,30 +118,21 @@ async fn all_users(
         active: Cell::new(0),
         under_way: Cell::new(0),
         last_ns: Cell::new(0),
-        left: Cell::new(users.len()),
+        left: Cell::new(0),
         stopped: Cell::new(false),
         stop: Notify::new(),
         ended: Notify::new(),
+        share,
+        present: RefCell::default(),
+        scratch: scratch(),
+        groups: RefCell::default(),
         run,
     });
-    let scratch = scratch();
-    let client = &thread.run.plan.client;
-    let (http2, streams) = (client.http2, client.streams.max(1));
-    let mut group = None;
-    for (index, number) in users.enumerate() {
-        if http2 && index % streams == 0 {
-            group = Some(Group::new(thread.run.plan.endpoints.len()));
-        }
-        let client = Client::new(&thread.run.plan, Rc::clone(&scratch), group.clone());
-        let mut user = User::new(Rc::clone(&thread), number, client);
-        tokio::task::spawn_local(async move {
-            user.live().await;
-            user.thread.leave();
-        });
-    }
+    thread.tally.borrow_mut().singles = thread.run.plan.keeps_times.then(Vec::new);
+    admit(&thread);
     tokio::select! {
         () = thread.ended.notified() => {}
-        () = thread.watch() => {}
+        () = watch(&thread) => {}
         result = thread.pacer.run() => result?,
     }
     thread.flush(thread.elapsed_ns(), true);
@@ -128,38 +141,86 @@ async fn all_users(
     Ok((tally, thread.last_ns.get()))
 }
 
+/// Has the users come that shall be there and are not.
+fn admit(thread: &Rc<Thread>) {
+    let count = thread.share.of(thread.run.users());
+    for index in 0..count {
+        let mut present = thread.present.borrow_mut();
+        if present.len() <= index {
+            present.resize(index + 1, false);
+        }
+        if std::mem::replace(&mut present[index], true) {
+            continue;
+        }
+        thread.left.set(thread.left.get() + 1);
+        let group = thread.group(index);
+        let client = Client::new(&thread.run.plan, Rc::clone(&thread.scratch), group);
+        let number = thread.share.number + index * thread.share.threads;
+        let mut user = User::new(Rc::clone(thread), number, client);
+        tokio::task::spawn_local(async move {
+            user.live().await;
+            user.thread.leave(index);
+        });
+    }
+}
+
+/// Stops the users when their time has come, has others come; returns when nobody is to be waited for.
+async fn watch(thread: &Rc<Thread>) {
+    let run = &thread.run;
+    let end = run.plan.duration.map(|time| thread.start + time);
+    loop {
+        let now = Instant::now();
+        let control = &run.control;
+        if control.is_aborted() {
+            return;
+        }
+        let over = control.is_stopped() || end.is_some_and(|end| now >= end);
+        if over && !thread.stopped.replace(true) {
+            thread.stop.notify_waiters();
+        }
+        let is_last = over || run.is_exhausted();
+        if is_last && thread.left.get() == 0 {
+            return;
+        }
+        if !is_last && control.users().is_some() {
+            admit(thread);
+        }
+        thread.flush(thread.elapsed_ns(), false);
+        let next = now + STOP_LOOK;
+        let next = match end {
+            Some(end) if !over => next.min(end),
+            _ => next,
+        };
+        tokio::time::sleep_until(next.into()).await;
+    }
+}
+
 impl Thread {
+    /// The connections of the user with this number among the thread's.
+    fn group(&self, index: usize) -> Option<Rc<Group>> {
+        let client = &self.run.plan.client;
+        if !client.http2 {
+            return None;
+        }
+        let (mut groups, number) = (self.groups.borrow_mut(), index / client.streams.max(1));
+        while groups.len() <= number {
+            groups.push(Group::new(self.run.plan.endpoints.len()));
+        }
+        groups.get(number).cloned()
+    }
+
     fn elapsed_ns(&self) -> u64 {
         nanoseconds(self.start.elapsed())
     }
 
-    fn leave(&self) {
-        self.left.set(self.left.get().saturating_sub(1));
-        if self.left.get() == 0 {
-            self.ended.notify_one();
+    fn leave(&self, index: usize) {
+        if let Some(present) = self.present.borrow_mut().get_mut(index) {
+            *present = false;
         }
-    }
-
-    /// Stops the users when their time has come; returns when they are not to be waited for.
-    async fn watch(&self) {
-        let end = self.run.plan.duration.map(|time| self.start + time);
-        loop {
-            let now = Instant::now();
-            let control = &self.run.control;
-            if control.is_aborted() {
-                return;
-            }
-            let over = control.is_stopped() || end.is_some_and(|end| now >= end);
-            if over && !self.stopped.replace(true) {
-                self.stop.notify_waiters();
-            }
-            self.flush(self.elapsed_ns(), false);
-            let next = now + STOP_LOOK;
-            let next = match end {
-                Some(end) if !over => next.min(end),
-                _ => next,
-            };
-            tokio::time::sleep_until(next.into()).await;
+        self.left.set(self.left.get().saturating_sub(1));
+        // Where users come and go, `watch` sees when it is over.
+        if self.left.get() == 0 && self.run.control.users().is_none() {
+            self.ended.notify_one();
         }
     }
 
@@ -282,6 +343,13 @@ impl User {
         }
         let thread = Rc::clone(&self.thread);
         let run = &thread.run;
+        if run
+            .control
+            .users()
+            .is_some_and(|users| self.number >= users)
+        {
+            return None;
+        }
         match &run.plan.pace {
             Pace::Closed(stages) => {
                 if !stages.is_empty() {
@@ -296,13 +364,13 @@ impl User {
             }
             Pace::Open(stages) => {
                 let number = run.next_arrival();
-                let due = pace::due(stages, number)?;
+                let due = self.or_exhausted(pace::due(stages, number))?;
                 let task = self.choose();
                 self.wait_until_due(due, task).await
             }
             Pace::Recorded(times) => {
                 let number = usize::try_from(run.next_arrival()).ok()?;
-                let due = *times.get(number)?;
+                let due = self.or_exhausted(times.get(number).copied())?;
                 let task = match &run.plan.order {
                     Order::InTurn(sequence) => *sequence.get(number)? as usize,
                     Order::Weighted => self.choose(),
@@ -310,6 +378,13 @@ impl User {
                 self.wait_until_due(due, task).await
             }
         }
+    }
+
+    fn or_exhausted<T>(&self, next: Option<T>) -> Option<T> {
+        if next.is_none() {
+            self.thread.run.exhaust();
+        }
+        next
     }
 
     /// Waits until the stages have room for this user.
@@ -330,6 +405,7 @@ impl User {
     async fn wait_until_due(&mut self, due: Duration, task: usize) -> Option<Turn> {
         let thread = Rc::clone(&self.thread);
         if thread.run.plan.duration.is_some_and(|limit| due >= limit) {
+            thread.run.exhaust();
             return None;
         }
         let begin = thread.start + due;

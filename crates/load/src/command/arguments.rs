@@ -1,5 +1,6 @@
 //! The arguments of `gannet load`.
 
+use crate::tls::Version;
 use crate::units;
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
@@ -81,6 +82,22 @@ pub struct Arguments {
     /// A full TLS handshake for every connection
     #[arg(long)]
     pub no_resumption: bool,
+    /// Speak this version of TLS and no other
+    #[arg(long, value_name = "VERSION")]
+    pub tls_version: Option<Version>,
+    /// A certificate in PEM to show to servers that ask for one, with those that lead to its issuer
+    #[arg(long, value_name = "FILE")]
+    pub cert: Option<PathBuf>,
+    /// Its key; in the file of the certificate unless told
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// Users keep the cookies that they are given, each its own
+    #[arg(long)]
+    pub cookies: bool,
+    /// Ask again on a new connection, whatever the method, when the server has closed a kept one; POST, PATCH and unknown
+    /// methods are not asked twice otherwise
+    #[arg(long)]
+    pub repeat_any: bool,
     /// A header line `Name: value`
     #[arg(short = 'H', long = "header", value_name = "LINE")]
     pub headers: Vec<String>,

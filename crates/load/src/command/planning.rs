@@ -8,7 +8,7 @@ use crate::require::Requirement;
 use crate::target::{Endpoint, Scheme, plain};
 use crate::tls::{Tls, TlsOptions};
 use crate::units;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Users unless told otherwise; in an open model connections.
@@ -49,10 +49,12 @@ pub fn plan(arguments: &Arguments) -> Result<(Plan, Option<String>), String> {
             timeout: arguments.timeout,
             http2: arguments.http2 || arguments.http2_prior_knowledge,
             streams: arguments.streams.unwrap_or(1),
+            cookies: arguments.cookies,
             ..ClientOptions::default()
         },
         tls: None,
         same_length: false,
+        keeps_times: false,
         requirements,
         seed: arguments.seed,
     };
@@ -60,6 +62,7 @@ pub fn plan(arguments: &Arguments) -> Result<(Plan, Option<String>), String> {
         plan.start = scenario.start;
         plan.given = scenario.given;
         plan.values = scenario.values;
+        plan.client.cookies |= scenario.cookies;
         plan.think = scenario.think.filter(|_| arguments.rate.is_none());
     }
     if plan.requests.is_none() && plan.duration.is_none() && arguments.stages.is_none() {
@@ -81,21 +84,31 @@ pub fn plan(arguments: &Arguments) -> Result<(Plan, Option<String>), String> {
     if plan.requests == Some(0) {
         return Err("-n 0 asks for nothing".to_owned());
     }
-    if plan
-        .endpoints
-        .iter()
-        .any(|endpoint| endpoint.scheme == Scheme::Https)
-    {
-        plan.tls = Some(Tls::new(&TlsOptions {
-            insecure: arguments.insecure,
-            resumption: !arguments.no_resumption,
-            name: arguments.sni.clone(),
-            http2: plan.client.http2,
-        })?);
-    }
+    settle_tls(arguments, &mut plan)?;
     settle_http2(arguments, &plan)?;
     prepare(arguments, &mut plan)?;
     Ok((plan, source.remark))
+}
+
+fn settle_tls(arguments: &Arguments, plan: &mut Plan) -> Result<(), String> {
+    let is_secure = |endpoint: &Endpoint| endpoint.scheme == Scheme::Https;
+    if !plan.endpoints.iter().any(is_secure) {
+        return match arguments.cert {
+            Some(_) => Err("--cert belongs to https".to_owned()),
+            None => Ok(()),
+        };
+    }
+    let key = |certificate: &PathBuf| arguments.key.as_ref().unwrap_or(certificate).clone();
+    let certificate = arguments.cert.as_ref();
+    plan.tls = Some(Tls::new(&TlsOptions {
+        insecure: arguments.insecure,
+        resumption: !arguments.no_resumption,
+        name: arguments.sni.clone(),
+        http2: plan.client.http2,
+        version: arguments.tls_version,
+        certificate: certificate.map(|certificate| (certificate.clone(), key(certificate))),
+    })?);
+    Ok(())
 }
 
 /// Makes the requests' bytes ready.
@@ -107,6 +120,7 @@ fn prepare(arguments: &Arguments, plan: &mut Plan) -> Result<(), String> {
         .collect();
     let http2 = plan.client.http2;
     for step in plan.steps_mut() {
+        step.request.may_repeat |= arguments.repeat_any;
         step.request.prepare(arguments.new_connection);
         let scheme = schemes.get(step.request.endpoint);
         if let (true, Some(scheme)) = (http2, scheme) {

@@ -5,7 +5,7 @@ use crate::failure::FailureKind;
 use crate::histogram::Times;
 use crate::series::ms;
 use std::fmt::Write;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// The shares that ab lists, but for the last.
 const SHARES: &[u32] = &[50, 66, 75, 80, 90, 95, 98, 99];
@@ -34,6 +34,45 @@ pub fn percentages(report: &Report) -> String {
         let _ = writeln!(out, "{percent},{:.3}", ms(time));
     }
     out
+}
+
+/// `-g`: the times of each request, the quickest first, for gnuplot.
+pub fn gnuplot(report: &Report) -> String {
+    let mut out = String::from("starttime\tseconds\tctime\tdtime\tttime\twait\n");
+    let began = report.began.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut singles = report.singles.clone();
+    singles.sort_by_key(|single| single.total_ns);
+    let ms = |ns: u64| (ns + 500_000) / 1_000_000;
+    for single in singles {
+        let seconds = (began + Duration::from_nanos(single.begin_ns)).as_secs();
+        let processing = single.total_ns.saturating_sub(single.connect_ns);
+        let _ = writeln!(
+            out,
+            "{}\t{seconds}\t{}\t{}\t{}\t{}",
+            as_of_c(seconds),
+            ms(single.connect_ns),
+            ms(processing),
+            ms(single.total_ns),
+            ms(single.waiting_ns),
+        );
+    }
+    out
+}
+
+/// A time in the words of C's `ctime`, in UTC.
+fn as_of_c(unix_s: u64) -> String {
+    let date = wire::fields::date::format(i64::try_from(unix_s).unwrap_or(i64::MAX));
+    let text = String::from_utf8_lossy(&date);
+    // `Sun, 06 Nov 1994 08:49:37 GMT`
+    match text.split(' ').collect::<Vec<_>>().as_slice() {
+        [weekday, day, month, year, time, _] => {
+            format!(
+                "{} {month} {day} {time} {year}",
+                weekday.trim_end_matches(',')
+            )
+        }
+        _ => text.into_owned(),
+    }
 }
 
 fn head(report: &Report, out: &mut String) {

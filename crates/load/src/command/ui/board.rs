@@ -3,6 +3,7 @@
 use crate::command::arguments::Arguments;
 use crate::command::{planning, reach};
 use crate::engine::{Control, Observer, run};
+use crate::plan::{Pace, USERS_MAX};
 use crate::report::Report;
 use crate::series::{Point, Series};
 use crate::units;
@@ -97,6 +98,9 @@ impl Board {
         let arguments = wished(&self.arguments, wish)?;
         let (mut plan, _) = planning::plan(&arguments)?;
         let control = Arc::new(Control::default());
+        if !matches!(&plan.pace, Pace::Closed(stages) if !stages.is_empty()) {
+            control.set_users(plan.users);
+        }
         {
             let mut state = self.state();
             if state.phase.is_busy() {
@@ -128,6 +132,24 @@ impl Board {
             self.close(Err(complaint.clone()));
             complaint
         })
+    }
+
+    /// Has more or fewer users at work in the run under way, or says why not.
+    pub fn change(&self, wish: &Wish) -> Result<(), String> {
+        let users = number_of_users(&wish.users)?;
+        let users = users.ok_or_else(|| "how many users?".to_owned())?;
+        if !(1..=USERS_MAX).contains(&users) {
+            return Err(format!("users must be between 1 and {USERS_MAX}"));
+        }
+        let state = self.state();
+        if state.phase != Phase::Running {
+            return Err("no run is under way".to_owned());
+        }
+        if state.control.users().is_none() {
+            return Err("the users follow the stages that were asked for".to_owned());
+        }
+        state.control.set_users(users);
+        Ok(())
     }
 
     /// Ends the run; requests under way are waited for, unless it is said twice.
@@ -202,13 +224,7 @@ impl Board {
 fn wished(arguments: &Arguments, wish: &Wish) -> Result<Arguments, String> {
     let mut arguments = arguments.clone();
     let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-    arguments.users = match given(&wish.users) {
-        None => None,
-        Some(text) => {
-            let wrong = |_| format!("\"{text}\" is no number of users");
-            Some(text.parse().map_err(wrong)?)
-        }
-    };
+    arguments.users = number_of_users(&wish.users)?;
     arguments.rate = given(&wish.rate)
         .map(|text| units::rate(&text))
         .transpose()?;
@@ -222,6 +238,17 @@ fn wished(arguments: &Arguments, wish: &Wish) -> Result<Arguments, String> {
         arguments.duration = Some(UNTIL_STOPPED);
     }
     Ok(arguments)
+}
+
+/// The number in a field of the page, if there is one.
+fn number_of_users(text: &str) -> Result<Option<usize>, String> {
+    match text.trim() {
+        "" => Ok(None),
+        text => {
+            let wrong = |_| format!("\"{text}\" is no number of users");
+            Ok(Some(text.parse().map_err(wrong)?))
+        }
+    }
 }
 
 /// Copies what a run says of itself to the board.

@@ -156,16 +156,23 @@ impl Site {
                 Some(report) => Answer::new("text/html", html::page(&report)),
                 None => Answer::refused("404 Not Found", "no run has ended yet"),
             },
-            (b"POST", b"/start" | b"/stop") if !is_own_request(asked, host) => {
+            (b"POST", b"/start" | b"/users" | b"/stop") if !is_own_request(asked, host) => {
                 Answer::refused("403 Forbidden", "only from the page itself")
             }
-            (b"POST", b"/start") => match serde_json::from_slice::<Wish>(asked.body()) {
-                Err(error) => Answer::refused("400 Bad Request", &error.to_string()),
-                Ok(wish) => match self.board.start(&wish) {
+            (b"POST", path @ (b"/start" | b"/users")) => {
+                let wish = match serde_json::from_slice::<Wish>(asked.body()) {
+                    Err(error) => return Answer::refused("400 Bad Request", &error.to_string()),
+                    Ok(wish) => wish,
+                };
+                let done = match path {
+                    b"/start" => self.board.start(&wish),
+                    _ => self.board.change(&wish),
+                };
+                match done {
                     Ok(()) => Answer::new("text/plain", String::new()),
                     Err(why) => Answer::refused("409 Conflict", &why),
-                },
-            },
+                }
+            }
             (b"POST", b"/stop") => {
                 self.board.stop();
                 Answer::new("text/plain", String::new())

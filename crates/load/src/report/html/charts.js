@@ -25,12 +25,13 @@ const charts = (function () {
     if (!place || (x.length === 0 && !options.isLive)) return null;
     const axis = { stroke: ink, grid: { stroke: rule, width: 1 }, ticks: { stroke: rule, width: 1 } };
     const formatX = options.formatX || seconds;
+    const tall = height + (options.moreHeight || 0);
     const settings = {
       width: place.clientWidth,
-      height,
+      height: tall,
       scales: { x: { time: false, ...(options.x || {}) }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.05 : 1] } },
       axes: [
-        { ...axis, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : formatX(tick))) },
+        { ...axis, ...(options.xAxis || {}), values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : formatX(tick))) },
         { ...axis, size: 56, values: (_, ticks) => ticks.map(short) },
       ],
       series: [
@@ -47,11 +48,11 @@ const charts = (function () {
       ],
     };
     const plot = new uPlot(settings, [x, ...series.map((one) => one.values)], place);
-    plots.push([place, plot]);
+    plots.push([place, plot, tall]);
     return plot;
   }
 
-  const fit = () => plots.forEach(([place, plot]) => plot.setSize({ width: place.clientWidth, height }));
+  const fit = () => plots.forEach(([place, plot, tall]) => plot.setSize({ width: place.clientWidth, height: tall }));
   addEventListener("resize", fit);
   // What a test of the page looks at.
   function done() {

@@ -60,7 +60,7 @@
     place("report").hidden = !state.has_report;
     const runs = state.phase === "running" || state.phase === "stopping";
     place("start").disabled = runs;
-    place("stop").disabled = state.phase !== "running";
+    place("change").disabled = place("stop").disabled = state.phase !== "running";
     root.dataset.phase = state.phase;
     root.dataset.points = String(points.length);
     done();
@@ -88,6 +88,9 @@
     event.preventDefault();
     tell("/start", Object.fromEntries(new FormData(place("form"))));
   });
+  place("change").addEventListener("click", () =>
+    tell("/users", { users: new FormData(place("form")).get("users") })
+  );
   place("stop").addEventListener("click", () => tell("/stop", {}));
 
   (async function () {

@@ -51,7 +51,8 @@ pub fn page(target: &str, form: &Form) -> String {
         );
     }
     body.push_str(
-        "<button id=\"start\">Start</button>\n<button id=\"stop\" type=\"button\" disabled>Stop</button>\n\
+        "<button id=\"start\">Start</button>\n<button id=\"change\" type=\"button\" disabled>Change users</button>\n\
+         <button id=\"stop\" type=\"button\" disabled>Stop</button>\n\
          <a id=\"report\" href=\"/report\" hidden>Report</a>\n</form>\n\
          <p id=\"complaint\" class=\"bad\" role=\"alert\"></p>\n<dl class=\"tiles\">\n",
     );
