@@ -72,7 +72,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
 fn warmed(arguments: &Arguments) -> Result<warm::Outcome, String> {
     let tls = Tls::new(&TlsOptions {
         insecure: arguments.insecure,
-        ..TlsOptions::default()..TlsOptions::default()
+        ..TlsOptions::default()
     });
     let options = Arc::new(Options {
         tls: tls.ok(),

@@ -771,7 +771,18 @@ fn users_keep_their_cookies() {
     ] {
         fs::write(&file, format!("{cookies}{scenario}")).unwrap();
         let file = file.display().to_string();
-        let output = load(&["--scenario", &file, switch, &url, "-c", "2", "-n", "40"]);
+        let output = load(&[
+            "--scenario",
+            &file,
+            switch,
+            &url,
+            "-c",
+            "2",
+            "-n",
+            "40",
+            "--think",
+            "2ms..4ms",
+        ]);
         assert_eq!(output.status.code(), Some(0));
     }
     server.stop();
@@ -815,6 +826,84 @@ fn a_post_is_not_sent_twice() {
         assert_eq!(count(&out(&output), "failed"), failed, "{arguments:?}");
         assert_eq!(responder.requests(), seen, "{arguments:?}");
     }
+}
+
+/// What is asked for stands in the bytes of the request.
+#[test]
+fn methods_headers_and_bodies_are_sent_as_asked() {
+    let directory = Directory::create();
+    let file = directory.path().join("body");
+    fs::write(&file, "from a file\n").unwrap();
+    let file = file.display().to_string();
+    for (arguments, first, contained) in [
+        (
+            &["-H", "X-A: b"][..],
+            "GET /p?q HTTP/1.1\r\n",
+            "\r\nX-A: b\r\n",
+        ),
+        (
+            &["-X", "DELETE"],
+            "DELETE /p?q HTTP/1.1\r\n",
+            "\r\nAccept: */*\r\n",
+        ),
+        (
+            &["--body", "a=1"],
+            "POST /p?q HTTP/1.1\r\n",
+            "\r\nContent-Length: 3\r\n\r\na=1",
+        ),
+        (
+            &["--body-file", &file, "-X", "PUT"],
+            "PUT /p?q HTTP/1.1\r\n",
+            "\r\nContent-Length: 12\r\n\r\nfrom a file\n",
+        ),
+        (
+            &["--new-connection"],
+            "GET /p?q HTTP/1.1\r\n",
+            "\r\nConnection: close\r\n",
+        ),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/p?q", listener.local_addr().unwrap());
+        let serve = std::thread::spawn(move || {
+            // The first connection only looks whether somebody is there.
+            let _look = listener.accept().unwrap();
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut seen = vec![0; 4096];
+            let count = stream.read(&mut seen).unwrap();
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            stream.write_all(answer).unwrap();
+            String::from_utf8_lossy(&seen[..count]).into_owned()
+        });
+        let output = load(&[&["-n", "1", "-c", "1", &url], arguments].concat());
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        let seen = serve.join().unwrap();
+        assert!(
+            seen.starts_with(first) && seen.contains(contained),
+            "{arguments:?}: {seen}"
+        );
+    }
+}
+
+#[test]
+fn ctrl_c_reports_what_was_measured() {
+    let responder =
+        Responder::start(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec()).unwrap();
+    let url = format!("http://127.0.0.1:{}/", responder.port());
+    let child = Command::new(env!("CARGO_BIN_EXE_gannet"))
+        .args(["load", "-d", "1h", "-c", "2", &url])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begin = Instant::now();
+    while responder.requests() < 20 {
+        assert!(begin.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let id = child.id().to_string();
+    Command::new("kill").args(["-INT", &id]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(count(&out(&output), "requests"), responder.took().len());
 }
 
 /// `gannet ab`'s files.

@@ -71,14 +71,19 @@ pub fn planned(arguments: &[OsString]) -> Result<Plan, String> {
 /// What the argument parser has to say: the help, or one line about what is wrong.
 fn refused(error: &clap::Error) -> u8 {
     if error.use_stderr() {
-        let text = error.to_string();
-        let line = text.lines().next().unwrap_or_default();
-        complain(line.trim_start_matches("error: "));
+        complain(&first_words(&error.to_string()));
         NOT_RUN
     } else {
         print(&error.to_string());
         0
     }
+}
+
+/// The first paragraph in one line: names of arguments that are missing stand below the complaint.
+fn first_words(text: &str) -> String {
+    let paragraph = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<&str> = paragraph.split_whitespace().collect();
+    words.join(" ").trim_start_matches("error: ").to_owned()
 }
 
 fn carry_out(arguments: &Arguments) -> Result<u8, String> {

@@ -10,10 +10,14 @@ use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
     SupportedProtocolVersion,
 };
+use sessions::Sessions;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Sessions that are taken up again.
+mod sessions;
 
 /// How long a server may take to shake hands with the connection that looks whether it is there.
 const PROBE_MAX: Duration = Duration::from_secs(10);
@@ -110,9 +114,10 @@ impl Tls {
                 .with_client_auth_cert(chain(certificate)?, private_key(key)?)
                 .map_err(|error| format!("\"{}\": {error}", certificate.display()))?,
         };
-        if !options.resumption {
-            config.resumption = Resumption::disabled();
-        }
+        config.resumption = match options.resumption {
+            true => Resumption::store(Arc::new(Sessions::new())),
+            false => Resumption::disabled(),
+        };
         config.alpn_protocols = match options.http2 {
             true => vec![HTTP2.to_vec()],
             false => vec![b"http/1.1".to_vec()],

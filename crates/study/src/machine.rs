@@ -8,7 +8,7 @@ pub fn describe() -> Vec<(String, String)> {
         ("Processors", processors()),
         ("Memory", memory()),
         ("Kernel", kernel()),
-        ("Load before", load()),
+        ("Load average before", load()),
     ]
     .map(|(label, value)| (label.to_owned(), value))
     .to_vec()

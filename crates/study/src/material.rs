@@ -63,7 +63,7 @@ pub fn certificate(
     let certificate = workspace.write(&format!("{name}.crt"), pair.0.as_bytes())?;
     let key = workspace.write(&format!("{name}.key"), pair.1.as_bytes())?;
     Ok(format!(
-        "ssl_certificate {}; ssl_certificate_key {};",
+        "ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate {}; ssl_certificate_key {};",
         certificate.display(),
         key.display()
     ))

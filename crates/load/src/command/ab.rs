@@ -1,7 +1,7 @@
 //! `gannet ab`: ab's common switches, ab's requests (HTTP/1.0), ab's report.
 
 use super::arguments::Arguments;
-use super::{NOT_RUN, complain, measure, planning, print, reach, refused, write};
+use super::{NOT_RUN, complain, first_words, measure, planning, print, reach, refused, write};
 use crate::plan::Plan;
 use crate::report::ab;
 use crate::target::{Scheme, Target};
@@ -155,10 +155,8 @@ fn carry_out(arguments: &AbArguments) -> Result<(), String> {
 /// ab's switches as those of `gannet load`, and what only ab does.
 fn plan(arguments: &AbArguments) -> Result<Plan, String> {
     let url = arguments.url.clone().unwrap_or_default();
-    let parsed = Arguments::try_parse_from(words(arguments, &url)?).map_err(|error| {
-        let text = error.to_string();
-        text.lines().next().unwrap_or_default().to_owned()
-    })?;
+    let parsed = Arguments::try_parse_from(words(arguments, &url)?)
+        .map_err(|error| first_words(&error.to_string()))?;
     let (mut plan, _) = planning::plan(&parsed)?;
     plan.same_length = !arguments.variable_length;
     plan.keeps_times = arguments.gnuplot.is_some();
