@@ -10,6 +10,7 @@ use crate::plan::{Order, Pace, Step, Take, Think};
 use crate::record::{Interval, Sample, Tally};
 use crate::response::Kept;
 use crate::template::VALUE_MAX;
+use crowd::{Share, admit, watch};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
@@ -19,10 +20,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
+/// Who of a thread's users is there.
+mod crowd;
+
 /// A user who got no connection waits so long before the next attempt.
 const FAILURE_PAUSE: Duration = Duration::from_millis(20);
-/// How often a thread looks whether it shall stop.
-const STOP_LOOK: Duration = Duration::from_millis(10);
 
 /// The body of a thread: runs the users whose number is its own, modulo the threads.
 pub fn thread(
@@ -51,22 +53,6 @@ pub fn thread(
     };
     // The collector only goes before the threads when it failed.
     sender.send(event).unwrap_or_default();
-}
-
-/// A thread's users: those whose number is its own, modulo the threads.
-#[derive(Clone, Copy)]
-struct Share {
-    number: usize,
-    threads: usize,
-}
-
-impl Share {
-    /// How many of so many users are the thread's.
-    fn of(self, users: usize) -> usize {
-        users
-            .saturating_sub(self.number)
-            .div_ceil(self.threads.max(1))
-    }
 }
 
 /// What the users of a thread share.
@@ -139,60 +125,6 @@ async fn all_users(
     let mut tally = thread.tally.take();
     tally.abandoned = thread.under_way.get();
     Ok((tally, thread.last_ns.get()))
-}
-
-/// Has the users come that shall be there and are not.
-fn admit(thread: &Rc<Thread>) {
-    let count = thread.share.of(thread.run.users());
-    for index in 0..count {
-        let mut present = thread.present.borrow_mut();
-        if present.len() <= index {
-            present.resize(index + 1, false);
-        }
-        if std::mem::replace(&mut present[index], true) {
-            continue;
-        }
-        thread.left.set(thread.left.get() + 1);
-        let group = thread.group(index);
-        let client = Client::new(&thread.run.plan, Rc::clone(&thread.scratch), group);
-        let number = thread.share.number + index * thread.share.threads;
-        let mut user = User::new(Rc::clone(thread), number, client);
-        tokio::task::spawn_local(async move {
-            user.live().await;
-            user.thread.leave(index);
-        });
-    }
-}
-
-/// Stops the users when their time has come, has others come; returns when nobody is to be waited for.
-async fn watch(thread: &Rc<Thread>) {
-    let run = &thread.run;
-    let end = run.plan.duration.map(|time| thread.start + time);
-    loop {
-        let now = Instant::now();
-        let control = &run.control;
-        if control.is_aborted() {
-            return;
-        }
-        let over = control.is_stopped() || end.is_some_and(|end| now >= end);
-        if over && !thread.stopped.replace(true) {
-            thread.stop.notify_waiters();
-        }
-        let is_last = over || run.is_exhausted();
-        if is_last && thread.left.get() == 0 {
-            return;
-        }
-        if !is_last && control.users().is_some() {
-            admit(thread);
-        }
-        thread.flush(thread.elapsed_ns(), false);
-        let next = now + STOP_LOOK;
-        let next = match end {
-            Some(end) if !over => next.min(end),
-            _ => next,
-        };
-        tokio::time::sleep_until(next.into()).await;
-    }
 }
 
 impl Thread {
