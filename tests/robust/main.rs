@@ -14,7 +14,10 @@ mod growth; // responses that are made to grow
 mod handshakes; // of TLS, damaged or never ended
 mod hostile; // requests that are none
 mod keepalive; // how long a connection is kept
+mod ocsp; // what issuers say of certificates
+mod openssl; // its command
 mod pools; // PHP workers
 mod rate;
+mod sessions; // of TLS, taken up again
 mod slow; // clients that take their time
 mod upstreams; // servers behind it that fail

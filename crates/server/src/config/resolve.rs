@@ -169,6 +169,9 @@ impl Resolver {
                         .map_err(|message| Error::new(message, frame.end.clone()))?;
                     let tls = Context::new(&resolved.tls, source, paths)
                         .map_err(|message| Error::new(message, None))?;
+                    let warnings = tls.iter().flat_map(|tls| &tls.warnings);
+                    let warnings = warnings.map(|text| Error::new(text.clone(), None));
+                    self.warnings.extend(warnings);
                     let acme = issuers.slot(&resolved.acme, &server.names);
                     let acme =
                         acme.map_err(|message| Error::new(message, server.position.clone()))?;

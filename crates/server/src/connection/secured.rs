@@ -46,6 +46,14 @@ fn check_certificate(request: &Request, verify: VerifyClient) -> Result<(), u16>
         );
         return Err(496);
     }
+    if let Some(trouble) = settled.and_then(|settled| settled.trouble) {
+        let text = trouble.as_str();
+        complain(
+            request,
+            format_args!("client SSL certificate verify error: {text}"),
+        );
+        return Err(495);
+    }
     Ok(())
 }
 

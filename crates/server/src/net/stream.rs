@@ -224,7 +224,8 @@ impl Stream {
         loop {
             self.push(session, context)?;
             let mut session = session.borrow_mut();
-            if !session.is_handshaking() && !session.wants_write() {
+            let is_done = !session.is_handshaking() || session.has_early_data();
+            if is_done && !session.wants_write() {
                 return Poll::Ready(Ok(()));
             }
             if !session.is_handshaking() {

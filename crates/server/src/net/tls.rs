@@ -40,20 +40,51 @@ pub struct Session {
     wrote_ms: u64,
     ended: bool,
     broken: bool,
+    /// Data may come before the handshake is done, and be answered then.
+    takes_early: bool,
+    /// The identifier in the server's hello, once that went out.
+    id: Option<Box<[u8]>>,
 }
 
-/// The socket as rustls writes to it.
-struct Socket<'a>(BorrowedFd<'a>);
+/// The socket as rustls writes to it, and what is looked for in the first bytes.
+struct Socket<'a> {
+    socket: BorrowedFd<'a>,
+    id: Option<&'a mut Option<Box<[u8]>>>,
+}
+
+impl Socket<'_> {
+    fn look_at(&mut self, bytes: &[u8]) {
+        if let Some(id) = self.id.take()
+            && id.is_none()
+        {
+            *id = Some(session_id(bytes).unwrap_or_default().into());
+        }
+    }
+}
+
+/// The identifier of a session in the record of a server's hello: behind the heads, the version and 32 random bytes.
+fn session_id(record: &[u8]) -> Option<&[u8]> {
+    const HANDSHAKE: u8 = 22;
+    const SERVER_HELLO: u8 = 2;
+    const BEFORE: usize = 5 + 4 + 2 + 32;
+    let is_hello = record.first() == Some(&HANDSHAKE) && record.get(5) == Some(&SERVER_HELLO);
+    let length = usize::from(*record.get(BEFORE).filter(|_| is_hello)?);
+    record.get(BEFORE + 1..)?.get(..length)
+}
 
 impl Write for Socket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        sys::io::send(self.0, bytes, false)
+        self.look_at(bytes);
+        sys::io::send(self.socket, bytes, false)
     }
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if let Some(first) = slices.first() {
+            self.look_at(first);
+        }
         match slices {
-            [one] => sys::io::send(self.0, one, false),
-            _ => sys::io::writev(self.0, slices),
+            [one] => sys::io::send(self.socket, one, false),
+            _ => sys::io::writev(self.socket, slices),
         }
     }
 
@@ -76,7 +107,28 @@ impl Session {
             wrote_ms: 0,
             ended: false,
             broken: false,
+            takes_early: false,
+            id: None,
         }
+    }
+
+    /// Takes data that a client sends before the handshake is done (`ssl_early_data`).
+    #[must_use]
+    pub fn taking_early_data(mut self, takes: bool) -> Session {
+        self.takes_early = takes;
+        self
+    }
+
+    /// Whether there is data that came before the handshake is done.
+    #[must_use]
+    pub fn has_early_data(&self) -> bool {
+        self.takes_early && self.is_handshaking() && !self.stash.is_empty()
+    }
+
+    /// The identifier in the server's hello; before TLS 1.3 it is the session's.
+    #[must_use]
+    pub fn id(&self) -> &[u8] {
+        self.id.as_deref().unwrap_or_default()
     }
 
     #[must_use]
@@ -84,7 +136,6 @@ impl Session {
         &self.connection
     }
 
-    /// Early data of a client, once its hello was read.
     pub fn connection_mut(&mut self) -> &mut Connection {
         &mut self.connection
     }
@@ -128,11 +179,15 @@ impl Session {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         let mut filled = 0;
-        while !records.is_empty() {
-            if self.connection.read_tls(&mut records)? == 0 {
+        loop {
+            // What came with a client's hello may wait in the session: without new bytes that is looked at.
+            if !records.is_empty() && self.connection.read_tls(&mut records)? == 0 {
                 break;
             }
             let processed = self.connection.process_new_packets();
+            if self.takes_early {
+                filled += self.drain_early(&mut out[filled..])?;
+            }
             filled += self.drain(&mut out[filled..])?;
             if let Err(error) = processed {
                 self.broken = true;
@@ -141,6 +196,9 @@ impl Session {
                     // The next read finds it broken.
                     filled => Ok(filled),
                 };
+            }
+            if records.is_empty() {
+                break;
             }
         }
         Ok(filled)
@@ -151,6 +209,30 @@ impl Session {
         let count = self.receive(records, scratch)?;
         self.stash.extend_from_slice(&scratch[..count]);
         Ok(())
+    }
+
+    /// What came before the handshake is done; it goes before all else.
+    fn drain_early(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let Connection::Server(server) = &mut self.connection else {
+            return Ok(0);
+        };
+        let Some(mut early) = server.early_data() else {
+            return Ok(0);
+        };
+        let mut filled = 0;
+        let mut piece = [0; 1024];
+        loop {
+            let rest = &mut out[filled..];
+            let count = match rest.is_empty() {
+                true => early.read(&mut piece)?,
+                false => early.read(rest)?,
+            };
+            match (count, rest.is_empty()) {
+                (0, _) => return Ok(filled),
+                (count, true) => self.stash.extend_from_slice(&piece[..count]),
+                (count, false) => filled += count,
+            }
+        }
     }
 
     fn drain(&mut self, out: &mut [u8]) -> io::Result<usize> {
@@ -210,7 +292,8 @@ impl Session {
     /// Writes the records that wait; false if the socket took not all of them.
     pub fn flush_records(&mut self, socket: BorrowedFd<'_>) -> io::Result<bool> {
         while self.connection.wants_write() {
-            match self.connection.write_tls(&mut Socket(socket)) {
+            let id = self.id.is_none().then_some(&mut self.id);
+            match self.connection.write_tls(&mut Socket { socket, id }) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
@@ -315,7 +398,8 @@ impl Session {
 
     /// Says farewell, as far as the socket takes it now.
     pub fn close(&mut self, socket: BorrowedFd<'_>) {
-        if self.connection.is_handshaking() && !self.connection.wants_write() {
+        let answers_early = self.takes_early && self.wrote_ms > 0;
+        if self.connection.is_handshaking() && !self.connection.wants_write() && !answers_early {
             return;
         }
         // The peer may be gone, or not read: the end of the stream tells it as well.

@@ -1,6 +1,7 @@
 //! Certificates and keys as their files hold them, and which of a server's certificates a client gets.
 
 use super::encrypted::{self, Failure};
+use super::ocsp::Staple;
 use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -101,15 +102,18 @@ pub fn join(
 /// A server's certificates, of which a client gets the one that suits it.
 #[derive(Debug)]
 pub struct Choice {
-    keys: Vec<Arc<CertifiedKey>>,
+    keys: Vec<Held>,
 }
+
+/// A certificate, and whose word on it clients get.
+pub type Held = (Arc<CertifiedKey>, Option<Arc<Staple>>);
 
 impl Choice {
     #[must_use]
-    pub fn new(keys: Vec<Arc<CertifiedKey>>) -> Choice {
+    pub fn new(keys: Vec<Held>) -> Choice {
         let mut keys = keys;
         // The cheaper ones first: a client that can use several does not care.
-        keys.sort_by_key(|key| match key.key.algorithm() {
+        keys.sort_by_key(|(key, _)| match key.key.algorithm() {
             SignatureAlgorithm::ECDSA => 0,
             SignatureAlgorithm::RSA => 1,
             _ => 2,
@@ -143,7 +147,9 @@ fn suits(key: &CertifiedKey, suites: &[CipherSuite], schemes: &[SignatureScheme]
 impl ResolvesServerCert for Choice {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let (suites, schemes) = (hello.cipher_suites(), hello.signature_schemes());
-        let suiting = self.keys.iter().find(|key| suits(key, suites, schemes));
-        suiting.or(self.keys.first()).cloned()
+        let suiting = (self.keys.iter()).find(|(key, _)| suits(key, suites, schemes));
+        let (key, staple) = suiting.or(self.keys.first())?;
+        let stapled = staple.as_ref().and_then(|staple| staple.stapled(key));
+        Some(stapled.unwrap_or_else(|| Arc::clone(key)))
     }
 }

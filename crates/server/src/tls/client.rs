@@ -14,6 +14,7 @@ use rustls::pki_types::pem::{PemObject, SectionKind};
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use x509_parser::certificate::X509Certificate;
@@ -54,6 +55,13 @@ pub fn trust(
 
 const NOTHING: &str =
     "(SSL: error:05800088:x509 certificate routines::no certificate or crl found)";
+
+/// The certificates of a file of issuers.
+pub fn certificates(source: &dyn Source, path: PathBuf) -> Result<Vec<Vec<u8>>, String> {
+    let mut trust = Trust::default();
+    issuers(&mut trust, source, path)?;
+    Ok(trust.roots().map(<[u8]>::to_vec).collect())
+}
 
 /// Adds the issuers of a file; their names.
 fn issuers(
@@ -167,15 +175,31 @@ impl ClientCertVerifier for Asker {
 
 fn check(
     message: &[u8],
-    certificate: &[u8],
+    der: &[u8],
     signed: &DigitallySignedStruct,
     is_tls13: bool,
 ) -> Result<HandshakeSignatureValid, Error> {
     let (_, certificate) =
-        X509Certificate::from_der(certificate).map_err(|_| CertificateError::BadEncoding)?;
+        X509Certificate::from_der(der).map_err(|_| CertificateError::BadEncoding)?;
     let key = certificate.public_key().raw;
     check_handshake(message, key, signed, is_tls13)?;
+    LAST.with(|last| last.replace(Some((der.to_vec(), signed.scheme))));
     Ok(HandshakeSignatureValid::assertion())
+}
+
+thread_local! {
+    /// The client's certificate of which a handshake of this thread was signed last, and how: the library does not keep it.
+    static LAST: RefCell<Option<(Vec<u8>, SignatureScheme)>> = const { RefCell::new(None) };
+}
+
+/// How the owner of a certificate has signed the handshake that is just done.
+#[must_use]
+pub fn scheme_of(certificate: &[u8]) -> Option<u16> {
+    LAST.with(|last| {
+        let last = last.take();
+        let own = last.filter(|(der, _)| der == certificate);
+        own.map(|(_, scheme)| u16::from(scheme))
+    })
 }
 
 /// What is wrong with the certificate of a client, where one was asked for.

@@ -2,9 +2,10 @@
 //! configuration is read, so that what is wrong with a file is told then.
 
 use super::by_name::{ByName, Pairs};
-use super::certificate::{self, Choice};
+use super::certificate::{self, Choice, Held};
 use super::commands::{self, Commanded};
-use super::directive::Settings;
+use super::directive::{Settings, VerifyClient};
+use super::ocsp::{self, Staple, Stapling};
 use super::path::Trust;
 use super::{ciphers, client, sessions, tickets};
 use crate::config::build::Paths;
@@ -33,6 +34,10 @@ pub struct Context {
     pub rejects: bool,
     /// Clients are asked for certificates, which these issuers should have signed.
     pub trust: Option<Arc<Trust>>,
+    /// Issuers are asked about these certificates.
+    pub ocsp: Option<ocsp::Client>,
+    /// What was found when it was made and is no error.
+    pub warnings: Vec<String>,
     /// The certificates depend on what the client asks for.
     by_name: Option<Box<ByName>>,
 }
@@ -76,7 +81,8 @@ impl Context {
         let keys = certified_keys(&settings, &conf::Disk, &base.paths)?;
         let terms = terms(&keys, base.trust.as_deref());
         let mut config = base.config.clone();
-        config.cert_resolver = Arc::new(Choice::new(keys));
+        let held = keys.into_iter().map(|key| (key, None)).collect();
+        config.cert_resolver = Arc::new(Choice::new(held));
         keep_sessions(&mut config, &settings, terms);
         Ok(config)
     }
@@ -120,7 +126,9 @@ impl Context {
         };
         let terms = terms(&keys, trust.as_deref());
         let rejects = settings.reject_handshake;
-        let mut config = builder.with_cert_resolver(Arc::new(Choice::new(keys)));
+        let mut warnings = Vec::new();
+        let held = with_staples(settings, source, paths, keys, &mut warnings)?;
+        let mut config = builder.with_cert_resolver(Arc::new(Choice::new(held)));
         let records = match settings.buffer_size {
             0 => Records::Growing,
             size => Records::Fixed(usize::try_from(size).unwrap_or(usize::MAX)),
@@ -144,6 +152,8 @@ impl Context {
             records,
             rejects,
             trust,
+            ocsp: ocsp_of_clients(settings)?,
+            warnings,
         })))
     }
 }
@@ -187,6 +197,9 @@ impl fmt::Display for File<'_> {
     }
 }
 
+/// Bytes that a client may send before the handshake is done: nginx's measure.
+const EARLY_DATA_MAX: u32 = 16 * 1024;
+
 /// Before what stands in the configuration itself.
 pub const DATA: &[u8] = b"data:";
 
@@ -205,6 +218,54 @@ fn stapled(
         format!("BIO_new_file(\"{}\") failed {why}", path.display())
     })?;
     Ok(Some(answer.to_vec()))
+}
+
+/// Certificates with the staples that `ssl_stapling` asks for, as far as they can be had.
+fn with_staples(
+    settings: &Settings,
+    source: &dyn Source,
+    paths: &Paths,
+    keys: Vec<Arc<CertifiedKey>>,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Held>, String> {
+    if !settings.stapling || !settings.stapling_file.is_empty() {
+        return Ok(keys.into_iter().map(|key| (key, None)).collect());
+    }
+    let mut issuers = Vec::new();
+    for name in [&settings.client_certificate, &settings.trusted_certificate] {
+        if !name.is_empty() {
+            issuers.extend(client::certificates(source, path(paths, name))?);
+        }
+    }
+    let responder = String::from_utf8_lossy(&settings.stapling_responder);
+    let stapling = Stapling {
+        responder: &responder,
+        issuers: &issuers,
+    };
+    let named = keys.into_iter().zip(settings.certificates.iter());
+    let held = named.map(|(key, name)| {
+        let name = File::new(paths, name).to_string();
+        match Staple::of(&key, &name, stapling) {
+            Ok(staple) => (key, Some(staple)),
+            Err(why) => {
+                warnings.push(format!("\"ssl_stapling\" ignored, {why}"));
+                (key, None)
+            }
+        }
+    });
+    Ok(held.collect())
+}
+
+/// `ssl_ocsp` and kin.
+fn ocsp_of_clients(settings: &Settings) -> Result<Option<ocsp::Client>, String> {
+    if settings.ocsp != ocsp::Mode::Off && settings.verify_client == VerifyClient::OptionalNoIssuer
+    {
+        return Err(
+            "\"ssl_ocsp\" is incompatible with \"ssl_verify_client optional_no_ca\"".to_owned(),
+        );
+    }
+    let responder = String::from_utf8_lossy(&settings.ocsp_responder);
+    ocsp::Client::new(settings.ocsp, &responder, settings.ocsp_cache.as_ref())
 }
 
 /// Every certificate with its key.
@@ -294,6 +355,15 @@ fn keep_sessions(config: &mut ServerConfig, settings: &Settings, terms: [u8; 16]
         (None, Some(count)) => Some(sessions::builtin(count)),
         (None, None) => None,
     };
+    // The library takes early data only with sessions that are kept here, and can be taken up once.
+    let kept = match settings.early_data {
+        true => kept.or_else(|| Some(sessions::builtin(sessions::BUILTIN_SESSIONS))),
+        false => kept,
+    };
+    if settings.early_data {
+        config.max_early_data_size = EARLY_DATA_MAX;
+        config.send_half_rtt_data = true;
+    }
     config.session_storage = match kept {
         Some(sessions) => Arc::new(sessions::View {
             sessions,
@@ -302,7 +372,7 @@ fn keep_sessions(config: &mut ServerConfig, settings: &Settings, terms: [u8; 16]
         }) as Arc<dyn StoresServerSessions>,
         None => Arc::new(NoServerSessionStorage {}),
     };
-    if settings.tickets {
+    if settings.tickets && !settings.early_data {
         config.ticketer = Arc::new(tickets::Tickets {
             keys: Arc::clone(&settings.ticket_keys),
             terms,

@@ -3,6 +3,7 @@
 use super::by_name::Keep;
 use super::ciphers::{Protocols, protocol};
 use super::context::DATA;
+use super::ocsp::Mode;
 use crate::config::build::Build;
 use crate::config::directive::{Arity, HS, Outcome, Set, flag, number, row, sec, size};
 use crate::config::setting::{Complaint, Setting};
@@ -59,7 +60,7 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         HS,
         Arity::Flag,
         |b, d| flag(&mut b.server().tls.early_data, d),
-        "Accepted: Early data is not taken: clients send it again after the handshake, and nothing can be replayed.",
+        "Whether requests of TLS 1.3 are taken before the handshake is done; sessions are then kept by the server.",
     ),
     row(
         "ssl_protocols",
@@ -135,8 +136,8 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         "ssl_stapling",
         HS,
         Arity::Flag,
-        stapling,
-        "Whether clients are told what the issuer says of the certificate; it has to be in `ssl_stapling_file`.",
+        |b, d| flag(&mut b.server().tls.stapling, d),
+        "Whether clients are told what the issuer says of the certificate (OCSP).",
     ),
     row(
         "ssl_stapling_file",
@@ -150,7 +151,35 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         HS,
         Arity::Flag,
         |b, d| flag(&mut b.server().tls.stapling_verify, d),
-        "Accepted: Nothing is fetched that would have to be verified.",
+        "Accepted: What a responder says of a certificate is always verified.",
+    ),
+    row(
+        "ssl_stapling_responder",
+        HS,
+        Arity::Exactly(1),
+        |b, d| text(&mut b.server().tls.stapling_responder, d),
+        "Who is asked about the certificate, in place of the responder that it names.",
+    ),
+    row(
+        "ssl_ocsp",
+        HS,
+        Arity::Exactly(1),
+        ocsp,
+        "Whether issuers are asked about clients' certificates: on for all of a path, leaf for the client's own.",
+    ),
+    row(
+        "ssl_ocsp_responder",
+        HS,
+        Arity::Exactly(1),
+        |b, d| text(&mut b.server().tls.ocsp_responder, d),
+        "Who is asked, in place of the responders that the certificates name.",
+    ),
+    row(
+        "ssl_ocsp_cache",
+        HS,
+        Arity::Exactly(1),
+        ocsp_cache,
+        "Where answers about clients' certificates are kept: shared:NAME:SIZE, or off.",
     ),
     row(
         "ssl_verify_client",
@@ -248,6 +277,11 @@ crate::config::setting::settings! {
     stapling: bool = false,
     stapling_file: Bytes = Bytes::new(),
     stapling_verify: bool = false,
+    stapling_responder: Bytes = Bytes::new(),
+    ocsp: super::ocsp::Mode = super::ocsp::Mode::Off,
+    ocsp_responder: Bytes = Bytes::new(),
+    /// The name and the size of a zone.
+    ocsp_cache: Option<(Bytes, u64)> = None,
 }
 
 fn certificate_cache(build: &mut Build<'_>, directive: &Directive) -> Outcome {
@@ -336,16 +370,39 @@ fn password_file(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     build.server().tls.passwords.set(passwords.into())
 }
 
-fn stapling(build: &mut Build<'_>, directive: &Directive) -> Outcome {
-    flag(&mut build.server().tls.stapling, directive)?;
-    let tls = &build.server().tls;
-    if tls.stapling.0 == Some(true) && tls.stapling_file.0.is_none() {
-        build.warn(
-            directive,
-            "\"ssl_stapling\": gannet staples what \"ssl_stapling_file\" holds, and asks no responder yet",
-        );
+fn ocsp(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    let setting = build.server().tls.ocsp.vacant()?;
+    let word = &directive.args[0];
+    setting.set(match word.to_ascii_lowercase().as_slice() {
+        b"off" => Mode::Off,
+        b"on" => Mode::All,
+        b"leaf" => Mode::Leaf,
+        _ => return Err(format!("invalid value \"{word}\"").into()),
+    })
+}
+
+fn ocsp_cache(build: &mut Build<'_>, directive: &Directive) -> Outcome {
+    build.server().tls.ocsp_cache.vacant()?;
+    let word = &directive.args[0];
+    if word[..] == *b"off" {
+        return build.server().tls.ocsp_cache.set(None);
     }
-    Ok(())
+    let invalid = || Complaint::from(format!("invalid OCSP cache \"{word}\""));
+    let text = word.as_str().and_then(|text| text.strip_prefix("shared:"));
+    let (name, size) = text
+        .and_then(|zone| zone.split_once(':'))
+        .ok_or_else(invalid)?;
+    let size = values::parse_size(size.as_bytes())
+        .filter(|_| !name.is_empty())
+        .ok_or_else(invalid)?;
+    if size < super::sessions::ZONE_MIN {
+        return Err(format!("OCSP cache \"{word}\" is too small").into());
+    }
+    build
+        .zones
+        .add(name.as_bytes(), size, "ngx_http_ssl_module ocsp")?;
+    let zone = (Bytes::copy_from_slice(name.as_bytes()), size);
+    build.server().tls.ocsp_cache.set(Some(zone))
 }
 
 fn conf_command(build: &mut Build<'_>, directive: &Directive) -> Outcome {

@@ -12,6 +12,7 @@ pub mod directive; // `ssl_…`
 pub mod encrypted; // keys behind a password
 pub mod flaw; // what can be wrong with a certificate
 pub mod names; // names of certificates as text
+pub mod ocsp; // what issuers say of certificates at this moment
 pub mod offered; // names of what clients offer
 pub mod path; // from a certificate to an issuer that is trusted
 pub mod sessions; // sessions that clients take up again (`ssl_session_cache`)

@@ -62,6 +62,11 @@ impl Trust {
         self.roots.len()
     }
 
+    /// The issuers that are trusted, as they were read.
+    pub fn roots(&self) -> impl Iterator<Item = &[u8]> {
+        self.roots.iter().map(|root| &root[..])
+    }
+
     /// What says which issuers are trusted and how far.
     pub fn terms(&self) -> impl Iterator<Item = &[u8]> {
         let roots = self.roots.iter().map(|root| &root[..]);
@@ -84,6 +89,15 @@ impl Trust {
         path.check_signatures(now);
         path.check_names();
         path.flaw
+    }
+
+    /// The certificates from a client's up to the issuer that is trusted.
+    #[must_use]
+    pub fn path(&self, chain: &[CertificateDer<'_>]) -> Vec<Vec<u8>> {
+        let offered = chain.iter().filter_map(|der| parse(der)).collect();
+        let path = Path::build(self, offered);
+        let links = path.map(|path| path.links).unwrap_or_default();
+        links.iter().map(|link| link.der.to_vec()).collect()
     }
 
     /// The trusted issuer of a certificate.

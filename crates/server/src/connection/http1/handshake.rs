@@ -148,13 +148,22 @@ impl Http1 {
         if let Some(asked) = accepted.client_hello().server_name() {
             let _once = self.info.asked_name.set(asked.into());
         }
-        let mut settled = Settled::new(name, &accepted.client_hello());
         let http2 = offers_http2(&self.generation, self.listener, server);
         let config = terms.config(http2, || self.before_a_request(server));
         let config = config.map_err(Failure::NoCertificate)?;
+        let mut settled = Settled::new(name, || accepted.client_hello(), &config);
         self.secure(accepted, config, terms.records, &rest).await?;
         if let Some(session) = self.info.stream.tls() {
-            settled.look_at(&terms, session.borrow().connection().peer_certificates());
+            let check = {
+                let session = session.borrow();
+                let shown = session.connection().peer_certificates();
+                settled.look_at(&terms, shown);
+                settled.to_ask(&terms, shown)
+            };
+            if let Some(check) = check {
+                // Few connections ask: the others have no room for it.
+                settled.trouble = Box::pin(check.run()).await;
+            }
         }
         let _once = self.info.settled.set(Box::new(settled));
         Ok(())
@@ -168,6 +177,7 @@ impl Http1 {
         records: Records,
         rest: &[u8],
     ) -> Result<(), Failure> {
+        let takes_early = config.max_early_data_size > 0;
         let connection = accepted.into_connection(config);
         let connection = connection.map_err(|(error, mut alert)| {
             let mut bytes = Vec::new();
@@ -176,7 +186,7 @@ impl Http1 {
             let _gone = self.info.stream.try_send(&bytes, false);
             Failure::Refused(error)
         })?;
-        let session = Session::new(connection.into(), records);
+        let session = Session::new(connection.into(), records).taking_early_data(takes_early);
         self.info.stream.secure(session);
         let fed = self.info.stream.feed(rest);
         fed.map_err(Failure::Failed)?;

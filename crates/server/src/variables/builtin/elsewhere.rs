@@ -8,10 +8,6 @@ const EMPTY: Evaluate = |_, _| true;
 
 pub const FIXED: &[Fixed] = &[
     ("http3", EMPTY),
-    ("ssl_client_sigalg", NOT_FOUND),
     ("ssl_ech_outer_server_name", NOT_FOUND),
     ("ssl_ech_status", NOT_FOUND),
-    ("ssl_session_id", NOT_FOUND),
-    ("ssl_sigalg", NOT_FOUND),
-    ("ssl_sigalgs", NOT_FOUND),
 ];

@@ -3,6 +3,7 @@
 use super::{Fixed, append};
 use crate::http::Request;
 use crate::tls::names;
+use crate::tls::ocsp::Trouble;
 use aws_lc_rs::digest;
 use rustls::pki_types::CertificateDer;
 use std::io::Write;
@@ -88,10 +89,13 @@ pub const FIXED: &[Fixed] = &[
             return false;
         };
         let settled = request.connection.settled.get();
-        match settled.and_then(|settled| settled.flaw) {
-            Some(flaw) => {
+        let flaw = settled.and_then(|settled| settled.flaw);
+        let trouble = settled.and_then(|settled| settled.trouble);
+        let flaw = flaw.map(|flaw| flaw.text());
+        match flaw.or(trouble.map(Trouble::as_str)) {
+            Some(text) => {
                 out.extend_from_slice(b"FAILED:");
-                append(Some(flaw.text().as_bytes()), out)
+                append(Some(text.as_bytes()), out)
             }
             None => {
                 let session = session.borrow();
