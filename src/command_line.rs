@@ -2,7 +2,7 @@
 //! asked for or the complaint out.
 
 use server::config::{defaults, modules};
-use server::image::webp_process;
+use server::image::codec_process;
 use server::process::SignalCommand;
 use server::version;
 use std::ffi::OsString;
@@ -25,7 +25,7 @@ pub enum CommandLine {
     Precompress(Vec<OsString>),
     Study(Vec<OsString>),
     Tune(Vec<OsString>),
-    /// What a worker starts: `server::image::webp_process`.
+    /// What a worker starts: `server::image::codec_process`.
     PictureHelper(Vec<OsString>),
 }
 
@@ -58,7 +58,7 @@ pub fn parse(arguments: &[OsString]) -> Result<CommandLine, Vec<u8>> {
         Some((word, rest)) if word == "precompress" => Ok(CommandLine::Precompress(rest.to_vec())),
         Some((word, rest)) if word == "study" => Ok(CommandLine::Study(rest.to_vec())),
         Some((word, rest)) if word == "tune" => Ok(CommandLine::Tune(rest.to_vec())),
-        Some((word, rest)) if word == webp_process::WORD => {
+        Some((word, rest)) if word == codec_process::WORD => {
             Ok(CommandLine::PictureHelper(rest.to_vec()))
         }
         _ => parse_switches(arguments).map(|switches| CommandLine::Nginx(Box::new(switches))),

@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         Ok(CommandLine::Study(arguments)) => study::run(&arguments),
         Ok(CommandLine::Warm(arguments)) => warm::run(&arguments),
         Ok(CommandLine::Tune(arguments)) => study::run_tune(&arguments),
-        Ok(CommandLine::PictureHelper(arguments)) => server::image::webp_process::run(&arguments),
+        Ok(CommandLine::PictureHelper(arguments)) => server::image::codec_process::run(&arguments),
         Err(complaint) => {
             print(&[b"nginx: ", complaint.as_slice(), b"\n"].concat());
             ExitCode::FAILURE

@@ -111,6 +111,8 @@ fn both_configurations_are_alike() -> Outcome {
     // Parameters of small_light, which Debian's nginx does not have.
     let pictures = concat!(
         "        # The parameters of small_light, shown by /pictures.html.\n",
+        "        small_light_pattern_define thumb dw=120,dh=120,q=95;\n",
+        "        small_light_material_dir   public/samples;\n",
         "        location ~ ^/small_light\\([^)]*\\)(?<sample>/samples/.+)$ {\n",
         "            small_light on;\n",
         "            try_files   $sample =404;\n",

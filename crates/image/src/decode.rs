@@ -4,10 +4,14 @@ use crate::error::Error;
 use crate::limits::{Deadline, Limits, at_most};
 use crate::probe::{Facts, Format};
 use crate::raster::Raster;
+use std::time::Instant;
+use timed::Timed;
 
+mod avif;
 mod gif;
 mod jpeg;
 mod png;
+mod timed;
 mod webp;
 
 /// One picture of a file.
@@ -19,7 +23,7 @@ pub struct Frame {
 }
 
 /// What a file holds besides pixels.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Profiles {
     /// A colour profile.
     pub icc: Option<Vec<u8>>,
@@ -53,6 +57,31 @@ impl Contents {
     }
 }
 
+/// A file that a decoder outside this crate is given.
+#[derive(Debug, Clone, Copy)]
+pub struct Foreign<'a> {
+    /// The file.
+    pub source: &'a [u8],
+    /// As stored, in pixels.
+    pub width: u32,
+    /// As stored, in pixels.
+    pub height: u32,
+    /// By when it has to be done.
+    pub until: Option<Instant>,
+}
+
+/// What it makes of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decoded {
+    /// Red, green, blue and alpha of each pixel.
+    pub rgba: Vec<u8>,
+    /// What else the file holds.
+    pub profiles: Profiles,
+}
+
+/// A decoder outside this crate: an AVIF file to pixels.
+pub type DecodeElsewhere<'a> = &'a dyn Fn(&Foreign<'_>) -> Result<Decoded, Error>;
+
 /// What a decoder is asked for.
 pub struct Request<'a> {
     /// The file.
@@ -65,6 +94,15 @@ pub struct Request<'a> {
     pub limits: &'a Limits,
     /// By when it has to be done.
     pub deadline: Deadline,
+    /// Decodes AVIF.
+    pub elsewhere: Option<DecodeElsewhere<'a>>,
+}
+
+impl<'a> Request<'a> {
+    /// The file, as long as there is time.
+    fn reader(&self) -> Timed<'a> {
+        Timed::new(self.source, self.deadline)
+    }
 }
 
 /// Decodes at full size, and hands over the first frame, or all of them.
@@ -77,16 +115,27 @@ pub fn decode(request: &Request, take: Take) -> Result<Contents, Error> {
     );
     at_most("frames", u64::from(frames), u64::from(limits.frames))?;
     // A frame, and the canvas of an animation and what it was before.
-    let canvases = if frames > 1 { 3 } else { 1 };
+    let canvases = match frames {
+        // The picture in the other process, and what came of it.
+        1 if facts.format == Format::Avif => 2,
+        1 => 1,
+        _ => 3,
+    };
     at_most("memory", pixels.saturating_mul(4 * canvases), limits.memory)?;
     let decoder = match facts.format {
         Format::Jpeg => jpeg::decode,
         Format::Png => png::decode,
         Format::Gif => gif::decode,
         Format::Webp => webp::decode,
-        Format::Avif => return Err(Error::Unsupported("AVIF")),
+        Format::Avif => avif::decode,
     };
     // The decoders are other people's: should one panic over a hostile file, that file is broken.
     let work = std::panic::AssertUnwindSafe(|| decoder(request, take));
-    std::panic::catch_unwind(work).unwrap_or_else(|_| Err(Error::corrupt("the decoder gave up")))
+    let decoded = std::panic::catch_unwind(work);
+    let decoded = decoded.unwrap_or_else(|_| Err(Error::corrupt("the decoder gave up")));
+    // Whatever a decoder makes of a reader that fails, the reason is the time.
+    decoded.map_err(|error| match request.deadline.check() {
+        Err(late) if matches!(error, Error::Corrupt(_)) => late,
+        _ => error,
+    })
 }

@@ -10,6 +10,7 @@ use crate::raster::Raster;
 use std::time::Instant;
 
 mod auto;
+mod avif;
 mod gif;
 /// Planes and pixels.
 pub mod planes;
@@ -19,6 +20,8 @@ mod webp;
 /// What an encoder outside this crate is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frames {
+    /// What is to be written: WebP with loss, or AVIF.
+    pub format: Format,
     /// In pixels.
     pub width: u32,
     /// In pixels.
@@ -29,6 +32,8 @@ pub struct Frames {
     pub quality: u8,
     /// How often an animation is shown; 0 is for ever.
     pub repeats: u16,
+    /// What goes into the file besides; of AVIF only.
+    pub profiles: Profiles,
     /// By when it has to be done.
     pub until: Option<Instant>,
 }
@@ -58,8 +63,8 @@ pub struct Job<'a> {
     pub auto: bool,
     /// By when it has to be done.
     pub until: Option<Instant>,
-    /// Encodes WebP with loss.
-    pub webp: Option<EncodeElsewhere<'a>>,
+    /// Encodes WebP with loss, and AVIF.
+    pub elsewhere: Option<EncodeElsewhere<'a>>,
     /// Whether a JPEG's colour has all its samples where that follows the source.
     pub full_colour: bool,
 }
@@ -68,8 +73,8 @@ pub struct Job<'a> {
 pub fn side_max(format: Format) -> u32 {
     match format {
         Format::Webp => 16_383,
-        Format::Jpeg | Format::Gif => encoder::SIDE_MAX as u32,
-        Format::Png | Format::Avif => i32::MAX as u32,
+        Format::Jpeg | Format::Gif | Format::Avif => encoder::SIDE_MAX as u32,
+        Format::Png => i32::MAX as u32,
     }
 }
 
@@ -84,7 +89,7 @@ pub fn encode(frames: &[Shot], job: &Job) -> Result<Vec<u8>, Error> {
         Format::Png => png::encode(first, job),
         Format::Gif => gif::encode(frames, job),
         Format::Webp => webp::encode(frames, job),
-        Format::Avif => Err(Error::Unsupported("AVIF")),
+        Format::Avif => avif::encode(first, job),
     }
 }
 
@@ -126,6 +131,11 @@ pub fn jpeg(planes: &Planes, job: &Job) -> Vec<u8> {
         }
     }
     best
+}
+
+/// Pixels that are to be read again, with all that their source held.
+pub fn master_of_pixels(raster: &Raster, profiles: &Profiles) -> Result<Vec<u8>, Error> {
+    png::file(raster, profiles)
 }
 
 /// A picture in memory that is to be read again, with all that its source held.

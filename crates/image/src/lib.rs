@@ -22,6 +22,7 @@ mod planar;
 mod raster;
 mod steps;
 
+pub use decode::{DecodeElsewhere, Decoded, Foreign, Profiles};
 pub use encode::{EncodeElsewhere, Frames};
 pub use error::Error;
 pub use limits::Limits;

@@ -218,6 +218,8 @@ pub struct Output {
     pub progressive: bool,
     /// Colour in a JPEG.
     pub sampling: Sampling,
+    /// Four inks stay four in a JPEG that is only scaled, cut or turned; else they become RGB.
+    pub keeps_inks: bool,
     /// WebP without loss, also where there is an encoder for WebP with loss.
     pub lossless: bool,
     /// A JPEG's quality goes down until the file has at most this many bytes; other formats have no quality to give.
@@ -238,6 +240,7 @@ impl Output {
             quality: Quality::Source,
             progressive: false,
             sampling: Sampling::Source,
+            keeps_inks: false,
             lossless: false,
             max_bytes: None,
             metadata: Metadata::Srgb,

@@ -63,6 +63,9 @@ impl<'a> Planar<'a> {
 
     /// Whether colour has half the samples of brightness, each way.
     fn halves(&self) -> (bool, bool) {
+        if self.has_plain_inks() {
+            return (false, false);
+        }
         match self.scaled.planes.as_slice() {
             [luma, colour, ..] => (
                 colour.size.0 < luma.size.0 * 0.75,
@@ -70,6 +73,16 @@ impl<'a> Planar<'a> {
             ),
             _ => (false, false),
         }
+    }
+
+    /// Whether there are four inks.
+    pub fn has_inks(&self) -> bool {
+        self.scaled.planes.len() == 4
+    }
+
+    /// Whether they are nothing but inks, so that none is coarser than another.
+    fn has_plain_inks(&self) -> bool {
+        self.has_inks() && !self.scaled.transformed
     }
 
     /// Whether colour has as many samples as brightness.
@@ -95,6 +108,7 @@ impl<'a> Planar<'a> {
             width,
             height,
             planes,
+            transformed: self.scaled.transformed,
         };
         Some(Master {
             scale: u8::try_from(scale).ok()?,
@@ -106,7 +120,7 @@ impl<'a> Planar<'a> {
     pub fn planes(&self, sampling: Sampling) -> Result<Planes, Error> {
         let halves = match sampling {
             Sampling::Source => self.halves(),
-            Sampling::Half => (true, true),
+            Sampling::Half => (!self.has_plain_inks(), !self.has_plain_inks()),
             Sampling::Full => (false, false),
         };
         let divisor = |half: bool| if half { 2 } else { 1 };
@@ -122,13 +136,17 @@ impl<'a> Planar<'a> {
         let (width, height) = self.lead.turn.size(self.lead.size);
         let mut planes = Vec::with_capacity(3);
         for (number, channel) in self.scaled.planes.iter().enumerate() {
-            let divisors = if number == 0 { (1, 1) } else { divisors };
+            let divisors = match number {
+                1 | 2 => divisors,
+                _ => (1, 1),
+            };
             planes.push(self.channel(channel, divisors)?);
         }
         Ok(Planes {
             width: width as usize,
             height: height as usize,
             planes,
+            transformed: self.scaled.transformed,
         })
     }
 }

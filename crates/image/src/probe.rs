@@ -3,6 +3,8 @@
 
 use crate::error::Error;
 
+/// AVIF.
+pub(crate) mod avif;
 /// Orientation.
 pub(crate) mod exif;
 mod jpeg;
@@ -18,7 +20,7 @@ pub enum Format {
     Gif,
     /// RFC 9649.
     Webp,
-    /// AV1 in HEIF; neither read nor written in this build.
+    /// AV1 in HEIF, with the feature `avif`.
     Avif,
 }
 
@@ -36,7 +38,7 @@ impl Format {
 
     /// Whether pictures of this kind can be written.
     pub fn can_write(self) -> bool {
-        self != Format::Avif
+        self != Format::Avif || cfg!(feature = "avif")
     }
 
     /// Whether it can be partly transparent.
@@ -135,6 +137,8 @@ pub fn sniff(source: &[u8]) -> Result<Format, Error> {
         Ok(Format::Gif)
     } else if is(0, b"RIFF") && is(8, b"WEBP") {
         Ok(Format::Webp)
+    } else if cfg!(feature = "avif") && avif::is_avif(source) {
+        Ok(Format::Avif)
     } else {
         Err(Error::Unsupported(other_kind(source)))
     }
@@ -147,8 +151,8 @@ fn other_kind(source: &[u8]) -> &'static str {
     let text = head.trim_ascii_start();
     if source.is_empty() {
         "an empty file"
-    } else if brand == b"ftypavif" || brand == b"ftypavis" {
-        "AVIF"
+    } else if avif::is_avif(head) {
+        "AVIF, which this build does not read"
     } else if brand.starts_with(b"ftyp") {
         "HEIF or a film"
     } else if head.starts_with(b"II*\0") || head.starts_with(b"MM\0*") {
@@ -169,7 +173,7 @@ pub fn probe(source: &[u8]) -> Result<Facts, Error> {
         Format::Png => png(source),
         Format::Gif => gif(source),
         Format::Webp => webp(source),
-        Format::Avif => Err(Error::Unsupported("AVIF")),
+        Format::Avif => avif::facts(source),
     }?
     .checked()
 }
@@ -334,7 +338,6 @@ mod tests {
     fn kinds_that_are_not_taken_are_named() {
         for (source, name) in [
             (&b""[..], "an empty file"),
-            (b"\0\0\0\x20ftypavif\0\0", "AVIF"),
             (b"\0\0\0\x20ftypheic\0\0", "HEIF or a film"),
             (b"BM000", "BMP"),
             (b"II*\0", "TIFF"),

@@ -1,12 +1,12 @@
 //! From source and plan to a picture: limits, decoding, steps, encoding, in this order.
 
 use crate::colour;
-use crate::decode::{self, Profiles, Request};
+use crate::decode::{self, DecodeElsewhere, Profiles, Request};
 use crate::encode::{self, EncodeElsewhere, Job, Shot};
 use crate::error::Error;
 use crate::jpeg::decoder::{self, Scaled};
 use crate::limits::{Deadline, Limits, at_most};
-use crate::plan::{Metadata, Plan, Quality, Step};
+use crate::plan::{Metadata, Plan, Quality, Resampling, Step};
 use crate::planar::Planar;
 use crate::probe::{Facts, Format, Model, exif, probe};
 use crate::raster::Raster;
@@ -25,20 +25,22 @@ pub struct Picture {
     pub height: u32,
 }
 
-/// A JPEG at a part of its size, of which smaller pictures of it can be made sooner than of itself.
+/// A picture at a part of its size, of which smaller pictures of it can be made sooner than of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Master {
     /// Eighths of the size.
     pub scale: u8,
-    /// A JPEG.
+    /// A JPEG of a JPEG, a PNG of all others.
     pub bytes: Vec<u8>,
 }
 
 /// What the work gets from outside.
 #[derive(Default, Clone, Copy)]
 pub struct Aids<'a> {
-    /// Encodes WebP with loss, and animations; without it WebP is without loss, and still.
-    pub webp: Option<EncodeElsewhere<'a>>,
+    /// Encodes WebP with loss, animations, and AVIF; without it WebP is without loss, and still.
+    pub encoder: Option<EncodeElsewhere<'a>>,
+    /// Decodes AVIF.
+    pub decoder: Option<DecodeElsewhere<'a>>,
     /// The source, made smaller before.
     pub master: Option<&'a Master>,
     /// Whether a master is wanted where one comes of the work, and is larger than the one there is.
@@ -56,6 +58,9 @@ pub struct Rendered {
 
 /// The quality of masters: what they lose is less than what making them smaller again takes away.
 pub(crate) const MASTER_QUALITY: u8 = 97;
+
+/// Pixels of a source that is no JPEG, of which masters are made: smaller ones are read soon enough.
+const MASTER_MIN: u64 = 512 * 512;
 
 /// The header's facts, if the limits allow the picture.
 fn admitted(source: &[u8], limits: &Limits) -> Result<Facts, Error> {
@@ -101,10 +106,7 @@ pub fn render_with(
     };
     match decoder::takes(source).filter(|_| facts.format == Format::Jpeg) {
         Some(coarseness) => work.render_planes(coarseness),
-        None => Ok(Rendered {
-            picture: work.render_pixels()?,
-            master: None,
-        }),
+        None => work.render_pixels(),
     }
 }
 
@@ -184,11 +186,12 @@ impl Work<'_> {
 
     fn of_planes(&self, planar: &Planar, profiles: Profiles) -> Result<Picture, Error> {
         let output = &self.plan.output;
-        let converts = self.converts(&profiles).is_some();
+        let converts =
+            self.converts(&profiles).is_some() || planar.has_inks() && !output.keeps_inks;
         if self.rest.is_empty() && output.format == Format::Jpeg && !converts {
             let planes = planar.planes(output.sampling)?;
             let (width, height) = (planes.width, planes.height);
-            let profiles = self.kept(profiles);
+            let profiles = self.kept(profiles, true);
             let job = self.job(&profiles, 0, planar.full_colour());
             let bytes = encode::jpeg(&planes, &job);
             return Ok(self.picture(bytes, width, height));
@@ -202,10 +205,10 @@ impl Work<'_> {
     }
 
     /// Everything else.
-    fn render_pixels(&self) -> Result<Picture, Error> {
+    fn render_pixels(&self) -> Result<Rendered, Error> {
         let animations = match self.plan.output.format {
             Format::Gif => true,
-            Format::Webp => self.aids.webp.is_some(),
+            Format::Webp => self.aids.encoder.is_some(),
             _ => false,
         };
         let request = Request {
@@ -214,9 +217,32 @@ impl Work<'_> {
             all_frames: self.plan.animation && self.facts.frames > 1 && animations,
             limits: self.limits,
             deadline: self.deadline,
+            elsewhere: self.aids.decoder,
         };
         let lead = self.lead;
         let opaque = self.plan.output.opaque && self.facts.model == Model::Palette;
+        let scale = decoder::scale_for((lead.crop.2, lead.crop.3), lead.size);
+        let may_reduce = scale < 8 && !opaque && !request.all_frames;
+        if let Some(master) = self.aids.master
+            && may_reduce
+            && scale <= usize::from(master.scale)
+            && let Some((raster, profiles)) = self.master_pixels(master)
+        {
+            let small = self.of_reduced(&raster)?;
+            let raster = self.finished(small, &profiles)?;
+            let shot = Shot {
+                raster,
+                delay_ms: 0,
+            };
+            let picture = self.encoded(vec![shot], profiles, 0, false)?;
+            return Ok(Rendered {
+                picture,
+                master: None,
+            });
+        }
+        let pixels = u64::from(self.facts.width) * u64::from(self.facts.height);
+        let reduces = may_reduce && self.aids.wants_master && pixels >= MASTER_MIN;
+        let mut master = None;
         let mut frames: Vec<Shot> = Vec::new();
         let contents = decode::decode(&request, &mut |frame, profiles| {
             self.deadline.check()?;
@@ -224,14 +250,91 @@ impl Work<'_> {
                 true => frame.raster.into_rgb(),
                 false => frame.raster,
             };
-            let small = steps::resize::raster(&raster, lead.crop, lead.size, lead.resampling)?;
+            let small = match reduces {
+                true => {
+                    let reduced = self.reduced(&raster, scale)?;
+                    master = self.reduced_file(&reduced, scale, profiles)?;
+                    self.of_reduced(&reduced)?
+                }
+                false => steps::resize::raster(&raster, lead.crop, lead.size, lead.resampling)?
+                    .turned(lead.turn),
+            };
             frames.push(Shot {
-                raster: self.finished(small.turned(lead.turn), profiles)?,
+                raster: self.finished(small, profiles)?,
                 delay_ms: frame.delay_ms,
             });
             Ok(())
         })?;
-        self.encoded(frames, contents.profiles, contents.repeats, false)
+        let picture = self.encoded(frames, contents.profiles, contents.repeats, false)?;
+        Ok(Rendered { picture, master })
+    }
+
+    /// The sides of the source at so many eighths.
+    fn reduced_size(&self, scale: usize) -> (u32, u32) {
+        let side = |length: u32| (u64::from(length) * scale as u64).div_ceil(8) as u32;
+        (side(self.facts.width), side(self.facts.height))
+    }
+
+    /// All of the source at so many eighths of its size: what a master holds, and what the picture is made of, so that
+    /// it is the same whether there was a master or not.
+    fn reduced(&self, raster: &Raster, scale: usize) -> Result<Raster, Error> {
+        let whole = (0, 0, raster.width as u32, raster.height as u32);
+        steps::resize::raster(raster, whole, self.reduced_size(scale), Resampling::Best)
+    }
+
+    /// A master of it; none where a PNG cannot hold all that belongs to it.
+    fn reduced_file(
+        &self,
+        reduced: &Raster,
+        scale: usize,
+        profiles: &Profiles,
+    ) -> Result<Option<Master>, Error> {
+        if profiles.xmp.is_some() {
+            return Ok(None);
+        }
+        Ok(Some(Master {
+            scale: scale as u8,
+            bytes: encode::master_of_pixels(reduced, profiles)?,
+        }))
+    }
+
+    /// The lead of the plan on the source at a part of its size.
+    fn of_reduced(&self, reduced: &Raster) -> Result<Raster, Error> {
+        let lead = self.lead;
+        let across = reduced.width as f64 / f64::from(self.facts.width);
+        let down = reduced.height as f64 / f64::from(self.facts.height);
+        let (x, y, width, height) = lead.crop;
+        let part = (
+            f64::from(x) * across,
+            f64::from(y) * down,
+            f64::from(width) * across,
+            f64::from(height) * down,
+        );
+        let small = steps::resize::part(reduced, part, lead.size, lead.resampling)?;
+        Ok(small.turned(lead.turn))
+    }
+
+    /// A master's pixels and profiles. `None`: there is something wrong with it.
+    fn master_pixels(&self, master: &Master) -> Option<(Raster, Profiles)> {
+        let facts = probe(&master.bytes).ok()?;
+        if (facts.width, facts.height) != self.reduced_size(usize::from(master.scale)) {
+            return None;
+        }
+        let request = Request {
+            source: &master.bytes,
+            facts: &facts,
+            all_frames: false,
+            limits: self.limits,
+            deadline: self.deadline,
+            elsewhere: None,
+        };
+        let mut first = None;
+        let take = &mut |frame: decode::Frame, _: &Profiles| {
+            first = Some(frame.raster);
+            Ok(())
+        };
+        let contents = decode::decode(&request, take).ok()?;
+        Some((first?, contents.profiles))
     }
 
     /// The steps after the lead, and the colours.
@@ -251,7 +354,7 @@ impl Work<'_> {
         full_colour: bool,
     ) -> Result<Picture, Error> {
         self.deadline.check()?;
-        let profiles = self.kept(profiles);
+        let profiles = self.kept(profiles, false);
         let bytes = encode::encode(&frames, &self.job(&profiles, repeats, full_colour))?;
         let size = frames
             .first()
@@ -269,10 +372,13 @@ impl Work<'_> {
             .filter(|icc| wanted && colour::differs(icc))
     }
 
-    /// What goes into the file.
-    fn kept(&self, mut profiles: Profiles) -> Profiles {
+    /// What goes into the file. A profile of inks says nothing of what became RGB.
+    fn kept(&self, mut profiles: Profiles, inks_stay: bool) -> Profiles {
         if self.plan.output.metadata != Metadata::Keep {
             return Profiles::default();
+        }
+        if self.facts.model == Model::Cmyk && !inks_stay {
+            profiles.icc = None;
         }
         let upright = matches!(self.plan.steps.first(), Some(Step::Orient));
         if let (true, Some(exif)) = (upright, &mut profiles.exif) {
@@ -290,7 +396,7 @@ impl Work<'_> {
             full_colour,
             auto: self.plan.output.quality == Quality::Auto,
             until: self.deadline.until(),
-            webp: self.aids.webp,
+            elsewhere: self.aids.encoder,
         }
     }
 
@@ -307,6 +413,7 @@ impl Work<'_> {
 fn quality(plan: &Plan, facts: &Facts) -> u8 {
     let usual = match plan.output.format {
         Format::Webp => 75,
+        Format::Avif => 60,
         _ => 92,
     };
     match plan.output.quality {
@@ -331,6 +438,7 @@ pub(crate) fn first_frame(
         all_frames: false,
         limits,
         deadline,
+        elsewhere: None,
     };
     let mut first = None;
     decode::decode(&request, &mut |frame, _| {

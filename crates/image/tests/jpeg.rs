@@ -1,15 +1,16 @@
 //! Our JPEG decoder beside zune-jpeg, on files of every kind that it takes and some that it does not.
 
-use image::{Error, Format, Limits, Output, Plan, Resampling, Step, probe, render};
+use image::{Error, Format, Limits, Model, Output, Plan, Quality, Resampling, Step, probe, render};
 use std::io::Cursor;
 
 /// zune-jpeg does not read scans of one channel each in a baseline file as others do.
 const ALONE: &str = "separate_scans";
 
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 13] = [
     "baseline_411",
     "baseline_420",
     "baseline_440",
+    "cmyk",
     "grey",
     "optimised_444",
     "progressive_420",
@@ -18,6 +19,7 @@ const NAMES: [&str; 11] = [
     "restarts_422",
     "rgb",
     "separate_scans",
+    "ycck",
 ];
 
 fn file(name: &str) -> Vec<u8> {
@@ -77,7 +79,8 @@ fn whole_pictures_are_as_zune_jpeg_reads_them() {
         // Where colour is drawn out, each does it in its own way.
         let allowed = match name {
             "baseline_411" => 5.0,
-            _ if name.contains("444") || name.contains("grey") || name == "rgb" => 0.6,
+            _ if name.contains("444") || name.contains("grey") => 0.6,
+            "rgb" | "cmyk" => 0.6,
             _ => 2.5,
         };
         assert!(found < allowed, "{name}: {found}");
@@ -105,7 +108,7 @@ fn pictures_at_a_part_of_their_size_look_like_whole_ones_made_smaller() {
             let (wanted, _) = pixels(&to_png(&whole, steps).expect(name));
             let found = difference(&ours, &wanted);
             // Edges of colour are blurred where there is little of it.
-            let full = name.contains("444") || name.contains("grey") || name == "rgb";
+            let full = name.contains("444") || ["grey", "rgb"].contains(&name);
             let allowed = if full { 5.0 } else { 15.0 };
             assert!(found < allowed, "{name} at {width}: {found}");
         }
@@ -114,8 +117,47 @@ fn pictures_at_a_part_of_their_size_look_like_whole_ones_made_smaller() {
 
 #[test]
 fn what_is_not_taken_falls_back_or_is_refused() {
-    assert!(to_png(&file("cmyk"), vec![]).is_ok());
     assert!(to_png(&file("arithmetic"), vec![]).is_err());
+}
+
+#[test]
+fn four_inks_stay_where_they_are_kept() {
+    for name in ["cmyk", "ycck"] {
+        for progressive in [false, true] {
+            let steps = vec![Step::Resize {
+                width: 41,
+                height: 30,
+                resampling: Resampling::Best,
+            }];
+            let mut output = Output::new(Format::Jpeg);
+            output.progressive = progressive;
+            let mut plan = Plan {
+                steps: steps.clone(),
+                animation: false,
+                output,
+            };
+            let model = |plan: &Plan| {
+                let made = render(&file(name), plan, &Limits::default()).expect(name);
+                let facts = probe(&made.bytes).expect(name);
+                assert_eq!((facts.width, facts.height), (41, 30));
+                (facts.model, made.bytes)
+            };
+            assert_eq!(model(&plan).0, Model::Colour, "{name}");
+            plan.output.keeps_inks = true;
+            plan.output.quality = Quality::Percent(95);
+            let (kept, bytes) = model(&plan);
+            assert_eq!(kept, Model::Cmyk, "{name}");
+            // And they are the same colours, for others too.
+            let (wanted, channels) = pixels(&to_png(&file(name), steps).expect(name));
+            let found = difference(&zune(&bytes, channels), &wanted);
+            assert!(found < 6.0, "{name}: {found}");
+            plan.steps.push(Step::Blur {
+                radius: 0.0,
+                sigma: 1.0,
+            });
+            assert_eq!(model(&plan).0, Model::Colour, "{name} with an effect");
+        }
+    }
 }
 
 #[test]

@@ -165,6 +165,62 @@ fn a_picture_of_a_master_is_like_one_of_its_source() {
     assert!(larger.master.expect("a master").scale > master.scale);
 }
 
+#[test]
+fn pictures_that_are_no_jpeg_have_masters_too() {
+    for format in [Format::Png, Format::Webp] {
+        let bytes = source(format, 805, 603);
+        let made = |steps: Vec<Step>, aids: Aids<'_>| {
+            let plan = plan(Format::Png, steps);
+            render_with(&bytes, &plan, &Limits::default(), aids).expect("a picture")
+        };
+        let wants = Aids {
+            wants_master: true,
+            ..Aids::default()
+        };
+        let first = made(vec![resize(160, 120)], wants);
+        let master = first.master.expect("a master");
+        assert_eq!(probe(&master.bytes).expect("facts").format, Format::Png);
+        let with = Aids {
+            master: Some(&master),
+            ..wants
+        };
+        let same = made(vec![resize(160, 120)], with);
+        assert!(same.master.is_none() && same.picture == first.picture);
+        let crop = Step::Crop {
+            from: image::Crop::At { x: 101, y: 50 },
+            width: 400,
+            height: 300,
+        };
+        for steps in [
+            vec![Step::Rotate(Rotation::Quarter), resize(60, 80)],
+            vec![crop, resize(40, 30)],
+        ] {
+            let own = pixels(&made(steps.clone(), Aids::default()).picture.bytes);
+            let of_master = pixels(&made(steps, with).picture.bytes);
+            let pairs = own.iter().zip(&of_master);
+            let most = pairs.map(|(one, other)| one.abs_diff(*other)).max();
+            assert!(own.len() == of_master.len() && most <= Some(3), "{most:?}");
+        }
+        assert!(made(vec![resize(400, 300)], with).master.is_some());
+        let none = made(vec![resize(700, 500)], wants);
+        assert!(none.master.is_none(), "of what is hardly smaller");
+    }
+}
+
+#[test]
+fn decoders_stop_when_the_time_is_over() {
+    // What a decoder does beyond the first bytes takes longer than this.
+    let limits = Limits {
+        deadline: std::time::Duration::from_millis(1),
+        ..Limits::default()
+    };
+    for format in [Format::Png, Format::Gif] {
+        let bytes = source(format, 2000, 1500);
+        let made = render(&bytes, &plan(Format::Png, vec![resize(30, 20)]), &limits);
+        assert_eq!(made, Err(Error::Timeout), "{format:?}");
+    }
+}
+
 fn pixels(png: &[u8]) -> Vec<u8> {
     let mut reader = png::Decoder::new(std::io::Cursor::new(png))
         .read_info()

@@ -8,6 +8,8 @@
 pub mod address;
 /// Extended attributes of files.
 pub mod attribute;
+/// AVIF, by the system's libavif where that is built in.
+pub mod avif;
 /// Messages with file descriptors between two related processes.
 pub mod channel;
 /// Beginning connections to others.

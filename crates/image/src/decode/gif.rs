@@ -16,7 +16,9 @@ pub fn decode(request: &Request, take: Take) -> Result<Contents, Error> {
     if let Some(bytes) = NonZeroU64::new(request.limits.memory) {
         options.set_memory_limit(MemoryLimit::Bytes(bytes));
     }
-    let mut decoder = options.read_info(request.source).map_err(Error::corrupt)?;
+    let mut decoder = options
+        .read_info(request.reader())
+        .map_err(Error::corrupt)?;
     let (width, height) = (facts.width as usize, facts.height as usize);
     let mut canvas = Raster::filled(width, height, &[0; 4]);
     let mut frames = 0;

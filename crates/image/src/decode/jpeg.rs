@@ -5,7 +5,6 @@ use crate::error::Error;
 use crate::jpeg::decoder;
 use crate::probe::Model;
 use crate::raster::Raster;
-use zune_core::bytestream::ZCursor;
 use zune_core::colorspace::ColorSpace;
 use zune_core::options::DecoderOptions;
 
@@ -26,8 +25,7 @@ pub fn decode(request: &Request, take: Take) -> Result<Contents, Error> {
         } else {
             ColorSpace::RGB
         });
-    let mut decoder =
-        zune_jpeg::JpegDecoder::new_with_options(ZCursor::new(request.source), options);
+    let mut decoder = zune_jpeg::JpegDecoder::new_with_options(request.reader(), options);
     let data = decoder.decode().map_err(Error::corrupt)?;
     let channels = if grey { 1 } else { 3 };
     let (width, height) = (facts.width as usize, facts.height as usize);

@@ -4,14 +4,12 @@ use super::{Contents, Profiles, Request, Take};
 use crate::error::Error;
 use crate::raster::Raster;
 use png::{ColorType, Transformations};
-use std::io::Cursor;
 
 /// The first picture of a file; an animated PNG has a still one for those who know no better.
 pub fn decode(request: &Request, take: Take) -> Result<Contents, Error> {
     let facts = request.facts;
     let bytes = usize::try_from(request.limits.memory).unwrap_or(usize::MAX);
-    let mut decoder =
-        png::Decoder::new_with_limits(Cursor::new(request.source), png::Limits { bytes });
+    let mut decoder = png::Decoder::new_with_limits(request.reader(), png::Limits { bytes });
     decoder.set_ignore_text_chunk(true);
     decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
     let mut reader = decoder.read_info().map_err(Error::corrupt)?;

@@ -4,12 +4,11 @@ use super::{Contents, Frame, Profiles, Request, Take};
 use crate::error::Error;
 use crate::raster::Raster;
 use image_webp::{LoopCount, WebPDecoder};
-use std::io::Cursor;
 
 /// The first frame, or all of them.
 pub fn decode(request: &Request, take: Take) -> Result<Contents, Error> {
     let facts = request.facts;
-    let mut decoder = WebPDecoder::new(Cursor::new(request.source)).map_err(Error::corrupt)?;
+    let mut decoder = WebPDecoder::new(request.reader()).map_err(Error::corrupt)?;
     decoder.set_memory_limit(usize::try_from(request.limits.memory).unwrap_or(usize::MAX));
     if decoder.dimensions() != (facts.width, facts.height) {
         return Err(Error::corrupt(

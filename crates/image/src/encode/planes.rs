@@ -19,6 +19,7 @@ pub fn from_raster(raster: &Raster, full: bool) -> Planes {
             width,
             height,
             planes,
+            transformed: false,
         };
     }
     let mut luma = Vec::with_capacity(width * height);
@@ -52,6 +53,7 @@ pub fn from_raster(raster: &Raster, full: bool) -> Planes {
         width,
         height,
         planes,
+        transformed: false,
     }
 }
 
@@ -84,30 +86,31 @@ fn halved(upper: &[u8], lower: &[u8], channels: usize, blue: &mut Vec<u8>, red: 
 /// Planes as grey or RGB pixels. Colour of fewer samples has been brought to the picture's size before.
 pub fn to_raster(planes: &Planes) -> Raster {
     let (width, height) = (planes.width, planes.height);
-    let [luma, rest @ ..] = planes.planes.as_slice() else {
-        return Raster::filled(width, height, &[0]);
-    };
-    let [blue, red] = rest else {
-        let data = (0..height)
-            .flat_map(|y| luma.row(y).iter().copied())
-            .collect();
+    let [luma, blue, red, rest @ ..] = planes.planes.as_slice() else {
+        let luma = planes.planes.first();
+        let rows = (0..height).flat_map(|y| luma.into_iter().flat_map(move |luma| luma.row(y)));
         return Raster {
             width,
             height,
             channels: 1,
-            data,
+            data: rows.copied().collect(),
         };
     };
     let mut data = vec![0; width * height * 3];
     for (y, out) in data.chunks_exact_mut((width * 3).max(1)).enumerate() {
         let colours = blue.row(y).iter().zip(red.row(y));
-        for ((out, y), (cb, cr)) in out.chunks_exact_mut(3).zip(luma.row(y)).zip(colours) {
-            let (cb, cr) = (i32::from(*cb) - 128, i32::from(*cr) - 128);
-            let y = (i32::from(*y) << SHIFT) + (1 << (SHIFT - 1));
-            let value = |sum: i32| (sum >> SHIFT).clamp(0, 255) as u8;
-            out[0] = value(y + fixed(1.402) * cr);
-            out[1] = value(y - fixed(0.344_136_286) * cb - fixed(0.714_136_286) * cr);
-            out[2] = value(y + fixed(1.772) * cb);
+        let pixels = out.chunks_exact_mut(3).zip(luma.row(y).iter().zip(colours));
+        let Some(black) = rest.first() else {
+            pixels.for_each(|(out, (y, (cb, cr)))| out.copy_from_slice(&rgb(*y, *cb, *cr)));
+            continue;
+        };
+        for ((out, (one, (two, three))), black) in pixels.zip(black.row(y)) {
+            let inks = match planes.transformed {
+                true => rgb(*one, *two, *three).map(|value| 255 - value),
+                false => [*one, *two, *three],
+            };
+            let light = inks.map(|ink| (u16::from(ink) * u16::from(*black) + 127) / 255);
+            out.copy_from_slice(&light.map(|light| light as u8));
         }
     }
     Raster {
@@ -116,6 +119,18 @@ pub fn to_raster(planes: &Planes) -> Raster {
         channels: 3,
         data,
     }
+}
+
+#[inline]
+fn rgb(y: u8, cb: u8, cr: u8) -> [u8; 3] {
+    let (cb, cr) = (i32::from(cb) - 128, i32::from(cr) - 128);
+    let y = (i32::from(y) << SHIFT) + (1 << (SHIFT - 1));
+    let value = |sum: i32| (sum >> SHIFT).clamp(0, 255) as u8;
+    [
+        value(y + fixed(1.402) * cr),
+        value(y - fixed(0.344_136_286) * cb - fixed(0.714_136_286) * cr),
+        value(y + fixed(1.772) * cb),
+    ]
 }
 
 #[cfg(test)]

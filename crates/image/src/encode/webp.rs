@@ -4,6 +4,7 @@
 use super::{Frames, Job, Shot};
 use crate::decode::Profiles;
 use crate::error::Error;
+use crate::probe::Format;
 use image_webp::{ColorType, WebPEncoder};
 
 /// Flags of the extended header.
@@ -20,18 +21,20 @@ pub fn encode(frames: &[Shot], job: &Job) -> Result<Vec<u8>, Error> {
         .raster;
     let size = (first.width as u32, first.height as u32);
     let Some(webp) = job
-        .webp
+        .elsewhere
         .filter(|_| !job.output.lossless || frames.len() > 1)
     else {
         return Ok(with_profiles(lossless(first)?, size, job.profiles));
     };
     let pixels = |shot: &Shot| (shot.delay_ms, shot.raster.clone().into_rgba().data);
     let file = webp(&Frames {
+        format: Format::Webp,
         width: size.0,
         height: size.1,
         frames: frames.iter().map(pixels).collect(),
         quality: job.quality,
         repeats: job.repeats,
+        profiles: Profiles::default(),
         until: job.until,
     })?;
     Ok(with_profiles(file, size, job.profiles))

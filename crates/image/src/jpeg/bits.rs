@@ -1,6 +1,8 @@
 //! Entropy-coded data as bits: zero bytes after 0xff are dropped, a marker ends them.
 
-/// Reads bits from the top of a word that is filled ahead.
+/// Reads bits from the top of a word that is filled ahead. What is rare takes and gives it by value: so a loop keeps it in
+/// registers.
+#[derive(Clone, Copy)]
 pub struct Bits<'a> {
     data: &'a [u8],
     /// The next byte to be taken.
@@ -47,12 +49,12 @@ impl<'a> Bits<'a> {
                 return;
             }
         }
-        self.refill_slowly();
+        *self = self.refilled_slowly();
     }
 
     #[cold]
     #[inline(never)]
-    fn refill_slowly(&mut self) {
+    fn refilled_slowly(mut self) -> Bits<'a> {
         self.buffer &= !(u64::MAX >> self.count);
         while self.count <= 56 {
             let byte = match (self.data.get(self.at), self.data.get(self.at + 1)) {
@@ -72,6 +74,7 @@ impl<'a> Bits<'a> {
             self.buffer |= u64::from(byte) << (56 - self.count);
             self.count += 8;
         }
+        self
     }
 
     /// The next bits, at most 32, without taking them.
@@ -113,7 +116,15 @@ impl<'a> Bits<'a> {
     }
 
     /// Goes to what follows the next restart marker; false when another marker, or the end, comes first.
+    #[inline(always)]
     pub fn restart(&mut self) -> bool {
+        let found;
+        (*self, found) = self.restarted();
+        found
+    }
+
+    #[inline(never)]
+    fn restarted(mut self) -> (Bits<'a>, bool) {
         // What is read ahead and not taken goes; it ended at a marker, or the data is broken and goes on there.
         (self.buffer, self.count, self.made_up) = (0, 0, 0);
         while let Some(found) = self
@@ -125,16 +136,16 @@ impl<'a> Bits<'a> {
             match self.data.get(self.at) {
                 Some(0xd0..=0xd7) => {
                     self.at += 1;
-                    return true;
+                    return (self, true);
                 }
                 Some(0x00 | 0xff) => {}
                 _ => {
                     self.at -= 1;
-                    return false;
+                    return (self, false);
                 }
             }
         }
-        false
+        (self, false)
     }
 }
 

@@ -1,4 +1,4 @@
-//! JPEG files to planes, at a part of their size: 8 bits, Huffman codes, one channel or Y, Cb and Cr, baseline and
+//! JPEG files to planes, at a part of their size: 8 bits, Huffman codes, one channel, Y, Cb and Cr or four inks, baseline and
 //! progressive. For an eighth of the size only the first coefficient of each block is needed, so of the others just
 //! the lengths are read, or, in progressive files, nothing at all.
 
@@ -42,7 +42,7 @@ pub struct Frame {
     pub height: usize,
     /// In several scans of parts of the coefficients.
     pub progressive: bool,
-    /// One or three.
+    /// One, three or four.
     pub components: Vec<Component>,
     /// The most blocks of a component in a unit.
     pub sampling_max: (usize, usize),
@@ -81,8 +81,10 @@ pub struct Scan {
 
 /// A picture at a part of its size.
 pub struct Scaled {
-    /// One or three.
+    /// One, three or four.
     pub planes: Vec<Channel>,
+    /// Of four: see `Planes`.
+    pub transformed: bool,
     /// What else the file holds.
     pub profiles: Profiles,
 }
@@ -98,7 +100,7 @@ pub struct Channel {
 /// Whether the decoder takes a file; what it does not take is for another one. Says how many samples of brightness there
 /// are for one of colour, in the direction where there are more.
 pub fn takes(source: &[u8]) -> Option<u32> {
-    let mut takes = None;
+    let (mut takes, mut channels, mut plain) = (None, 0, false);
     for segment in segments(source).map_while(Result::ok) {
         match segment.marker {
             0xc0..=0xc2 => {
@@ -112,17 +114,20 @@ pub fn takes(source: &[u8]) -> Option<u32> {
                     across.max(frame.sampling_max.1 / component.down) as u32
                 };
                 takes = frame.components.iter().map(most).max();
+                channels = frame.components.len();
             }
             0xc3 | 0xc5..=0xc7 | 0xc9..=0xcf => return None,
-            // Adobe's segment says whether colours are transformed.
-            0xee if segment.data.starts_with(b"Adobe") && segment.data.get(11) == Some(&0) => {
-                return None;
-            }
+            0xee => plain |= transform(segment.data) == Some(0),
             0xda => break,
             _ => {}
         }
     }
-    takes
+    takes.filter(|_| channels != 3 || !plain)
+}
+
+/// What Adobe's segment says of how colours are transformed.
+fn transform(data: &[u8]) -> Option<u8> {
+    data.starts_with(b"Adobe").then(|| data.get(11).copied())?
 }
 
 /// Decodes at `scale` eighths of the size, one of `SCALES`.
@@ -161,7 +166,7 @@ fn run<const N: usize>(
     let mut frame: Option<Frame> = None;
     let mut picture: Option<super::scaled::Picture<N>> = None;
     let mut profiles = Collected::default();
-    let mut scans = 0;
+    let (mut scans, mut transformed) = (0, false);
     for segment in segments(source) {
         let segment = match segment {
             Ok(segment) => segment,
@@ -185,6 +190,7 @@ fn run<const N: usize>(
                 tables.restart_interval = interval;
             }
             0xe1 | 0xe2 => profiles.add(segment.marker, segment.data),
+            0xee => transformed |= transform(segment.data) == Some(2),
             0xda => {
                 scans += 1;
                 at_most("scans", scans as u64, SCANS_MAX as u64)?;
@@ -200,6 +206,7 @@ fn run<const N: usize>(
     match (frame, picture) {
         (Some(frame), Some(picture)) if scans > 0 => Ok(Scaled {
             planes: picture.finish(&frame, deadline)?,
+            transformed,
             profiles: profiles.finish(),
         }),
         _ => Err(Error::corrupt("the file ends too early")),
@@ -222,7 +229,7 @@ fn byte(data: &[u8], at: usize) -> Result<usize, Error> {
 impl Frame {
     fn new(progressive: bool, data: &[u8]) -> Result<Frame, Error> {
         let (height, width, count) = (number(data, 1)?, number(data, 3)?, byte(data, 5)?);
-        if byte(data, 0)? != 8 || !matches!(count, 1 | 3) || width == 0 || height == 0 {
+        if byte(data, 0)? != 8 || !matches!(count, 1 | 3 | 4) || width == 0 || height == 0 {
             return Err(Error::Unsupported("JPEG of an unusual kind"));
         }
         let mut components = Vec::with_capacity(count);

@@ -48,12 +48,22 @@ pub fn encode(planes: &Planes, options: &Options) -> Vec<u8> {
     let frame = Frame::new(planes, &tables);
     let mut out = Vec::with_capacity(planes.width * planes.height / 4 + 1024);
     out.extend([0xff, 0xd8]);
-    let jfif = [b'J', b'F', b'I', b'F', 0, 1, 1, 0, 0, 1, 0, 1, 0, 0];
-    segment(&mut out, 0xe0, &jfif);
+    if planes.planes.len() == 4 {
+        let transform = if planes.transformed { 2 } else { 0 };
+        segment(
+            &mut out,
+            0xee,
+            &[b"Adobe\0\x64\0\0\0\0", &[transform][..]].concat(),
+        );
+    } else {
+        let jfif = [b'J', b'F', b'I', b'F', 0, 1, 1, 0, 0, 1, 0, 1, 0, 0];
+        segment(&mut out, 0xe0, &jfif);
+    }
     for (marker, data) in options.segments {
         segment(&mut out, *marker, data);
     }
-    let kinds = planes.planes.len().min(2);
+    let kinds = frame.components.iter().map(|component| component.kind);
+    let kinds = kinds.max().unwrap_or(0) + 1;
     for (number, table) in tables.iter().enumerate().take(kinds) {
         let mut data = vec![number as u8];
         data.extend(ZIGZAG.map(|at| table[usize::from(at)]));
@@ -105,11 +115,15 @@ impl<'a> Frame<'a> {
         // Brightness has twice the blocks of colour where colour has half the samples.
         let across = colour.map_or(1, |plane| half(plane.width, planes.width));
         let down = colour.map_or(1, |plane| half(plane.height, planes.height));
-        let component = |(number, plane): (usize, &'a Plane)| Component {
-            plane,
-            across: if number == 0 { across } else { 1 },
-            down: if number == 0 { down } else { 1 },
-            kind: number.min(1),
+        let inks = planes.planes.len() == 4;
+        let component = |(number, plane): (usize, &'a Plane)| {
+            let is_colour = matches!(number, 1 | 2) && (!inks || planes.transformed);
+            Component {
+                plane,
+                across: if is_colour { 1 } else { across },
+                down: if is_colour { 1 } else { down },
+                kind: usize::from(is_colour),
+            }
         };
         Frame {
             components: planes.planes.iter().enumerate().map(component).collect(),
@@ -173,12 +187,10 @@ impl<'a> Frame<'a> {
         for (number, table) in [0, 0x10, 1, 0x11].into_iter().zip(&tables).take(kinds * 2) {
             tables_segment(out, number, table);
         }
-        let numbers: Vec<(usize, u8)> = (0..self.components.len())
-            .map(|number| (number, if number == 0 { 0 } else { 0x11 }))
-            .collect();
+        let numbers = self.numbers(0x11);
         scan_header(out, &numbers, 0, 63);
         let mut writer = Writer::new(out, &tables);
-        let mut predictions = [0i16; 3];
+        let mut predictions = [0i16; 4];
         self.each_block(|number, across, down| {
             let component = &self.components[number];
             let block = self.block(component, across, down);
@@ -203,11 +215,9 @@ impl<'a> Frame<'a> {
                 blocks.extend((0..across).map(|x| self.block(component, x, y)));
             }
         }
-        let every: Vec<(usize, u8)> = (0..self.components.len())
-            .map(|number| (number, if number == 0 { 0 } else { 0x10 }))
-            .collect();
+        let every = self.numbers(0x10);
         let dc = |sink: &mut dyn Sink| {
-            let mut predictions = [0i16; 3];
+            let mut predictions = [0i16; 4];
             self.each_block(|number, across, down| {
                 let component = &self.components[number];
                 let (stored, _) = self.stored(component);
@@ -237,6 +247,12 @@ impl<'a> Frame<'a> {
                 );
             }
         }
+    }
+
+    /// The components by number, with the tables of their kind.
+    fn numbers(&self, of_colour: u8) -> Vec<(usize, u8)> {
+        let tables = |component: &Component| component.kind as u8 * of_colour;
+        self.components.iter().map(tables).enumerate().collect()
     }
 
     /// Blocks that are kept of a component: whole units.

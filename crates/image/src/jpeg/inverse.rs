@@ -6,8 +6,8 @@ use super::quantisation::ZIGZAG;
 /// The scales that can be asked for, in eighths.
 pub const SCALES: [usize; 5] = [1, 2, 3, 4, 8];
 
-/// Rows of coefficients or samples; `N` of the eight are used, in the first `N` rows.
-pub type Square = [[f32; 8]; 8];
+/// `N` rows of coefficients; the first `N` of the eight are used.
+pub type Square<const N: usize> = [[f32; 8]; N];
 
 /// The last coefficient in the file's order that a scale needs.
 pub const fn last_needed(scale: usize) -> usize {
@@ -55,7 +55,7 @@ fn sample(value: f32) -> u8 {
 impl<const N: usize> Inverse<N> {
     /// Coefficients, already multiplied with their steps, to samples in `out`, whose rows are `stride` apart.
     #[inline(always)]
-    pub fn block(&self, coefficients: &Square, out: &mut [u8], stride: usize) {
+    pub fn block(&self, coefficients: &Square<N>, out: &mut [u8], stride: usize) {
         if N <= 4 {
             self.lanes::<4>(coefficients, out, stride);
         } else {
@@ -64,22 +64,24 @@ impl<const N: usize> Inverse<N> {
     }
 
     #[inline(always)]
-    fn lanes<const L: usize>(&self, coefficients: &Square, out: &mut [u8], stride: usize) {
+    fn lanes<const L: usize>(&self, coefficients: &Square<N>, out: &mut [u8], stride: usize) {
+        // Whole rows of `L` numbers at a time, with all bounds known here: these become single instructions.
+        let lanes = |row: &[f32; 8]| row.first_chunk::<L>().copied().unwrap_or([0.0; L]);
         // Down the columns, all at once.
-        let mut middle = [[0f32; L]; 8];
-        for (v, row) in coefficients.iter().enumerate().take(N) {
-            for (y, sum) in middle.iter_mut().enumerate().take(N) {
-                let part = self.waves[v][y];
-                for (sum, value) in sum.iter_mut().zip(row) {
+        let mut middle = [[0f32; L]; N];
+        for (row, wave) in coefficients.iter().zip(&self.waves) {
+            let row = lanes(row);
+            for (sums, part) in middle.iter_mut().zip(wave) {
+                for (sum, value) in sums.iter_mut().zip(row) {
                     *sum += part * value;
                 }
             }
         }
         // Along the rows.
-        for (y, row) in middle.iter().enumerate().take(N) {
+        for (y, row) in middle.iter().enumerate() {
             let mut sums = [128f32; L];
-            for (u, value) in row.iter().enumerate().take(N) {
-                for (sum, part) in sums.iter_mut().zip(&self.waves[u]) {
+            for (value, wave) in row.iter().zip(&self.waves).take(N) {
+                for (sum, part) in sums.iter_mut().zip(lanes(wave)) {
                     *sum += value * part;
                 }
             }
@@ -112,7 +114,7 @@ mod tests {
     fn the_mean_of_a_block_stays_at_every_scale() {
         fn check<const N: usize>() {
             let inverse = Inverse::<N>::default();
-            let mut coefficients = [[0f32; 8]; 8];
+            let mut coefficients: Square<N> = [[0.0; 8]; N];
             coefficients[0][0] = 8.0 * 50.0;
             coefficients[0][1] = 90.0;
             let mut out = vec![0; N * N];

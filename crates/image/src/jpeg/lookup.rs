@@ -145,25 +145,27 @@ impl Table {
             bits.take(u32::from(entry >> 8));
             entry as u8
         } else {
-            self.long_symbol(bits)
+            let symbol;
+            (*bits, symbol) = self.long_symbol(*bits);
+            symbol
         }
     }
 
     #[cold]
-    fn long_symbol(&self, bits: &mut Bits) -> u8 {
+    fn long_symbol<'b>(&self, mut bits: Bits<'b>) -> (Bits<'b>, u8) {
         let next = bits.peek(16) as u32;
         for length in 1..=16u32 {
             if next < self.ends[length as usize] {
                 bits.take(length);
                 let index = (next >> (16 - length)) as i32 + self.offsets[length as usize];
-                return usize::try_from(index)
+                let symbol = usize::try_from(index)
                     .ok()
-                    .and_then(|index| self.symbols.get(index).copied())
-                    .unwrap_or(0);
+                    .and_then(|index| self.symbols.get(index).copied());
+                return (bits, symbol.unwrap_or(0));
             }
         }
         bits.take(16);
-        0
+        (bits, 0)
     }
 
     /// The next symbol of an AC table.

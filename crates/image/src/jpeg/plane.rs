@@ -33,7 +33,7 @@ impl Plane {
     }
 }
 
-/// One plane (grey) or three (Y, Cb, Cr).
+/// One plane (grey), three (Y, Cb, Cr) or four: inks as Adobe writes them, 255 for none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planes {
     /// In pixels.
@@ -42,4 +42,6 @@ pub struct Planes {
     pub height: usize,
     /// Brightness first. Each has the size of the picture, or half of it in either direction, rounded up.
     pub planes: Vec<Plane>,
+    /// Of four planes: the first three are Y, Cb and Cr of what 255 lacks of the inks.
+    pub transformed: bool,
 }

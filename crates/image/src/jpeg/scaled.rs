@@ -203,12 +203,12 @@ impl<const N: usize> Picture<N> {
                     self.inverse.even(first, out, stride);
                     continue;
                 }
-                let mut square: Square = [[0.0; 8]; 8];
+                let mut square: Square<N> = [[0.0; 8]; N];
                 square[0][0] = first;
                 for (at, value) in (1..).zip(rest) {
                     let to = usize::from(self.inverse.places[at & 63]);
-                    if to < 64 {
-                        square[to / 8][to % 8] = f32::from(*value) * steps[at & 63];
+                    if let Some(row) = square.get_mut(to / 8) {
+                        row[to % 8] = f32::from(*value) * steps[at & 63];
                     }
                 }
                 self.inverse.block(&square, out, stride);
@@ -274,7 +274,7 @@ impl Source<'_> {
             inverse.even(first, out, stride);
             return;
         }
-        let mut square: Square = [[0.0; 8]; 8];
+        let mut square: Square<N> = [[0.0; 8]; N];
         let mut at = 1u32;
         let mut even = true;
         loop {
@@ -292,9 +292,9 @@ impl Source<'_> {
             }
             at += run;
             let place = usize::from(inverse.places[at as usize & 63]);
-            if place < 64 && at < 64 {
+            if let (Some(row), true) = (square.get_mut(place / 8), at < 64) {
                 even = false;
-                square[(place / 8) & 7][place % 8] = value as f32 * self.steps[at as usize & 63];
+                row[place % 8] = value as f32 * self.steps[at as usize & 63];
             }
             at += 1;
         }

@@ -56,17 +56,22 @@ pub fn raster(
             source.cropped(x as usize, y as usize, width as usize, height as usize)
         };
     }
+    let numbers = (x.into(), y.into(), width.into(), height.into());
+    part(source, numbers, size, resampling)
+}
+
+/// A part of a picture that may begin and end within pixels.
+pub fn part(
+    source: &Raster,
+    part: Part,
+    size: (u32, u32),
+    resampling: Resampling,
+) -> Result<Raster, Error> {
     let kind = match source.channels {
         1 => PixelType::U8,
         3 => PixelType::U8x3,
         _ => PixelType::U8x4,
     };
-    let part = (
-        f64::from(x),
-        f64::from(y),
-        f64::from(width),
-        f64::from(height),
-    );
     let wanted = Wanted::new(part, size, resampling, source.has_alpha());
     let data = run(
         &source.data,

@@ -154,6 +154,7 @@ pub const OWN: &[(&str, &str)] = &[
     ("image_timeout", GANNET),
     ("image_queue", GANNET),
     ("image_animation", GANNET),
+    ("image_filter_avif_quality", GANNET),
     ("image_negotiate", GANNET),
     ("image_master", GANNET),
     ("image_sandbox", GANNET),

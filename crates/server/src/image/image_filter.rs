@@ -45,6 +45,13 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         "The quality of WebP results.",
     ),
     row(
+        "image_filter_avif_quality",
+        HSL,
+        Arity::Exactly(1),
+        |b, d| quality(b, d, |b| &mut b.location().image_filter.avif_quality),
+        "The quality of AVIF results (default: 60).",
+    ),
+    row(
         "image_filter_sharpen",
         HSL,
         Arity::Exactly(1),
@@ -112,6 +119,7 @@ crate::config::setting::settings! {
     interlace: bool = false,
     jpeg_quality: Number = Number::Is(75),
     webp_quality: Number = Number::Is(80),
+    avif_quality: Number = Number::Is(60),
     sharpen: Number = Number::Is(0),
     transparency: bool = true,
 }
@@ -155,7 +163,13 @@ fn image_filter(build: &mut Build<'_>, directive: &Directive) -> Outcome {
             written.angle = Some(number(angle, |angle| matches!(angle, 90 | 180 | 270))?);
         }
         [word, format] if &word[..] == b"convert" => {
-            written.convert = Some(format_named(format).ok_or_else(|| invalid(format))?);
+            let found = format_named(format).ok_or_else(|| invalid(format))?;
+            if !found.can_write() {
+                return Err(
+                    format!("\"{format}\" is not built in: build with --features avif").into(),
+                );
+            }
+            written.convert = Some(found);
             if written.action == Action::Off {
                 written.action = Action::Convert;
             }
@@ -181,7 +195,7 @@ fn format_named(word: &[u8]) -> Option<::image::Format> {
         b"png" => ::image::Format::Png,
         b"gif" => ::image::Format::Gif,
         b"webp" => ::image::Format::Webp,
-        b"avif" if ::image::Format::Avif.can_write() => ::image::Format::Avif,
+        b"avif" => ::image::Format::Avif,
         _ => return None,
     })
 }
@@ -234,6 +248,7 @@ pub struct Wish {
     /// 0: the value was no quality. Only what is decoded needs one.
     pub jpeg_quality: u32,
     pub webp_quality: u32,
+    pub avif_quality: u32,
     pub sharpen: u32,
     pub interlace: bool,
     pub transparency: bool,
@@ -274,6 +289,7 @@ pub fn wish(settings: &Settings, request: &Request) -> Option<Wish> {
         angle,
         jpeg_quality: settings.jpeg_quality.value(request).unwrap_or(0),
         webp_quality: settings.webp_quality.value(request).unwrap_or(0),
+        avif_quality: settings.avif_quality.value(request).unwrap_or(0),
         sharpen: settings.sharpen.value(request).unwrap_or(0),
         interlace: settings.interlace,
         transparency: settings.transparency,
@@ -374,6 +390,7 @@ mod tests {
             angle,
             jpeg_quality: 75,
             webp_quality: 80,
+            avif_quality: 60,
             sharpen: 0,
             interlace: false,
             transparency: true,

@@ -2,6 +2,8 @@
 //! request's path, before the other filters). A result is made once on the pool for pictures, and kept in a store under
 //! the identity of its source and what was wished, so that a changed source is never answered with an old picture.
 
+mod codec_client;
+pub mod codec_process;
 pub mod counts;
 pub mod directive;
 pub mod guard;
@@ -12,8 +14,6 @@ mod memory;
 mod recipe;
 pub mod small_light;
 mod source;
-mod webp_client;
-pub mod webp_process;
 pub mod work;
 
 use crate::config::model::Config;
@@ -135,6 +135,10 @@ async fn small_light(request: &mut Request, response: &mut Response, mut wish: B
     if hints {
         hints::apply(request, &mut wish);
     }
+    if wish.format == wish::Wanted::Avif && !Format::Avif.can_write() {
+        let text = format_args!("small_light: of=avif: this build has no AVIF");
+        write_request(request, Level::Error, text);
+    }
     let negotiated = negotiated(request, wish.format);
     let negotiates = negotiated.is_some();
     let icon = icon(request, &wish)?;
@@ -227,9 +231,14 @@ async fn image_filter(request: &mut Request, response: &mut Response) -> Phase {
         return Err(Interrupt::Status(415));
     };
     let keeps = !matches!(wish.action, Action::Test | Action::Size);
+    let negotiated = match wish.convert {
+        None if keeps => negotiated(request, wish::Wanted::Source),
+        _ => None,
+    };
+    let negotiates = negotiated.is_some();
     let recipe = Recipe {
         wanted: Wanted::Filter(wish),
-        negotiated: None,
+        negotiated,
         animation: settings.image.animation,
         crop: settings.image.crop,
         max_bytes: 0,
@@ -247,6 +256,9 @@ async fn image_filter(request: &mut Request, response: &mut Response) -> Phase {
         }
     };
     let text = [kept::PREFIX, &origin.identity, &text].concat();
+    if negotiates {
+        response.headers.push("Vary", "Accept");
+    }
     // An upstream's word stays, though there are no ranges: so it is in nginx.
     let accepts_ranges = response.headers.find("Accept-Ranges").cloned();
     let found = match keeps {

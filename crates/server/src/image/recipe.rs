@@ -1,12 +1,12 @@
 //! What is to be made of a source, and the making: bytes in, a picture out. Runs on the pool for pictures.
 
+use super::codec_client;
 use super::image_filter::{self, Action};
 use super::small_light::plan::{EffectsMax, Planned, plan};
 use super::small_light::wish::Wish;
-use super::webp_client;
 use ::image::{
-    Aids, Crop, Error, Facts, Format, Frames, Limits, Master, Metadata, Output, Plan, Quality,
-    Resampling, Rotation, Sampling, Step,
+    Aids, Crop, Error, Facts, Foreign, Format, Frames, Limits, Master, Metadata, Output, Plan,
+    Quality, Resampling, Rotation, Sampling, Step,
 };
 use bytes::Bytes;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub struct Recipe {
     pub crop: Crop,
     /// 0: no limit.
     pub max_bytes: u64,
-    /// Whether the encoder in another process is fenced in.
+    /// Whether the codecs in another process are fenced in.
     pub sandbox: bool,
     pub limits: Limits,
 }
@@ -131,7 +131,10 @@ impl Recipe {
             Wanted::Filter(wish) => match wish.action {
                 Action::Off | Action::Test => return Err(Made::Passed(facts.format)),
                 Action::Size => return Err(Made::Told(told(&facts))),
-                _ => filter_plan(wish, &facts, source),
+                _ => {
+                    let chosen = self.negotiated.map(|client| client.choose(facts.format));
+                    filter_plan(wish, chosen, &facts, source)
+                }
             },
             Wanted::SmallLight { wish, max, icon } => {
                 let icon = match icon.as_ref().map(|path| self.read_icon(path)) {
@@ -181,8 +184,9 @@ impl Recipe {
         if let Some(negotiated) = self.negotiated {
             plan.output.format = negotiated.choose(facts.format);
             // What loses nothing stays so, unless a quality is asked for.
-            plan.output.lossless = matches!(facts.format, Format::Png | Format::Gif)
-                && !matches!(plan.output.quality, Quality::Percent(_));
+            let asks = matches!(&self.wanted, Wanted::SmallLight { .. })
+                && matches!(plan.output.quality, Quality::Percent(_));
+            plan.output.lossless = matches!(facts.format, Format::Png | Format::Gif) && !asks;
         }
         plan.animation = self.animation && facts.frames > 1;
         plan.output.max_bytes = (self.max_bytes > 0).then_some(self.max_bytes);
@@ -193,9 +197,11 @@ impl Recipe {
                 *from = self.crop;
             }
         }
-        let webp = |frames: &Frames| webp_client::encode(frames, self.sandbox);
+        let encoder = |frames: &Frames| codec_client::encode(frames, self.sandbox);
+        let decoder = |foreign: &Foreign<'_>| codec_client::decode(foreign, self.sandbox);
         let aids = Aids {
-            webp: Some(&webp),
+            encoder: Some(&encoder),
+            decoder: Some(&decoder),
             master,
             wants_master,
         };
@@ -243,17 +249,24 @@ fn bloat(source: &[u8], facts: &Facts) -> u64 {
     bytes
 }
 
-fn filter_plan(wish: &image_filter::Wish, facts: &Facts, source: &[u8]) -> Planned {
+/// `chosen`: the format that the client is to have, where none is asked for.
+fn filter_plan(
+    wish: &image_filter::Wish,
+    chosen: Option<Format>,
+    facts: &Facts,
+    source: &[u8],
+) -> Planned {
     let (width, height) = (facts.width, facts.height);
     let is_bloated = bloat(source, facts) > source.len() as u64 / BLOAT;
-    let converts = wish.convert.is_some_and(|format| format != facts.format);
+    let format = wish.convert.or(chosen).unwrap_or(facts.format);
+    let converts = format != facts.format;
     if !converts && (wish.passes(width, height, is_bloated) || wish.action == Action::Convert) {
         return Planned::Passed;
     }
-    let format = wish.convert.unwrap_or(facts.format);
     let quality = match format {
         Format::Jpeg => wish.jpeg_quality,
         Format::Webp => wish.webp_quality,
+        Format::Avif => wish.avif_quality,
         _ => 100,
     };
     if quality == 0 {

@@ -236,6 +236,7 @@ fn output(wish: &Wish, facts: &Facts) -> Output {
             Engine::ImageMagick => Metadata::Strip,
             Engine::Gd | Engine::Imlib2 => Metadata::Srgb,
         },
+        keeps_inks: wish.engine == Engine::ImageMagick && !wish.cmyk_to_rgb,
         ..Output::new(format(wish, facts))
     }
 }

@@ -1,5 +1,9 @@
 //! Pictures made of others: once for all who ask, again when the source changes, never of what is no picture.
 
+mod examples;
+mod parameters;
+mod peers;
+
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -449,7 +453,7 @@ fn an_encoder_that_dies_or_hangs_costs_one_picture() {
     assert_eq!(waiting.join().unwrap(), 415);
     let log = running.log();
     assert!(
-        log.contains("small_light: the encoder ended with signal: 9"),
+        log.contains("small_light: the codec ended with signal: 9"),
         "{log}"
     );
     // The same picture comes out well another time.
@@ -511,4 +515,158 @@ fn smaller_pictures_are_made_of_what_is_kept_of_larger_ones() {
     assert_eq!(kept(), before + 2, "a picture and a master");
     assert_eq!(running.get("/small_light(dw=40)/b.jpg", "").status(), 200);
     assert_eq!(kept(), before + 3);
+}
+
+/// Two servers: one asks the other, and a FastCGI program, for pictures.
+fn start_in_between(inside: &str) -> (Running, testkit::fastcgi::Responder) {
+    let output = testkit::fastcgi::Output {
+        stdout: [b"Content-Type: image/png\r\n\r\n", &png(60, 40)[..]].concat(),
+        stderr: Vec::new(),
+    };
+    let replies = [("/fastcgi.png".to_owned(), output)].into();
+    let responder = testkit::fastcgi::Responder::start(replies).unwrap();
+    let inside = format!(
+        "{inside} set $light on;\n\
+         location /behind/ {{ small_light off; alias html/; }}\n\
+         location /proxied/light/ {{ rewrite ^/proxied/light/[^/]*/(.*)$ /behind/$1 break;\n\
+         proxy_pass http://127.0.0.1:$server_port; }}\n\
+         location /fastcgi.png {{ fastcgi_pass 127.0.0.1:{}; fastcgi_param REQUEST_URI /fastcgi.png; }}\n\
+         location /filtered/fastcgi.png {{ small_light off; image_filter resize 30 30;\n\
+         fastcgi_pass 127.0.0.1:{}; fastcgi_param REQUEST_URI /fastcgi.png; }}\n\
+         location /filtered/proxied/ {{ small_light off; image_filter resize 30 30;\n\
+         rewrite ^/filtered/proxied/(.*)$ /behind/$1 break; proxy_pass http://127.0.0.1:$server_port; }}",
+        responder.port(),
+        responder.port(),
+    );
+    let running = start(&inside, |root| {
+        fs::write(root.join("a.png"), png(60, 40)).unwrap();
+    });
+    (running, responder)
+}
+
+#[test]
+fn pictures_of_upstreams_and_programs_are_made_once_too() {
+    let (running, _responder) = start_in_between("image_filter_buffer 1m;");
+    for path in [
+        "/proxied/light/small_light(dw=30)/a.png",
+        "/fastcgi.png?small_light(dw=30)",
+        "/filtered/fastcgi.png",
+        "/filtered/proxied/a.png",
+    ] {
+        let made = [(); 2].map(|()| {
+            let reply = running.get(path, "");
+            assert_eq!((reply.status(), width_of(&reply.body)), (200, 30), "{path}");
+            assert_eq!(reply.field("Content-Type"), Some("image/png"), "{path}");
+            running.count("made")
+        });
+        assert_eq!(made[0], made[1], "{path}");
+    }
+}
+
+#[test]
+fn results_have_validators_and_heads_but_no_ranges() {
+    let running = start("", |root| {
+        fs::write(root.join("a.png"), png(60, 40)).unwrap();
+    });
+    wait_until_settled(&running.directory.path().join("html/a.png"));
+    let path = "/small_light(dw=30)/a.png";
+    let whole = running.get(path, "");
+    let field = |name: &str| whole.field(name).unwrap().to_owned();
+    let (tag, modified) = (field("ETag"), field("Last-Modified"));
+    let other = running.get("/small_light(dw=31)/a.png", "");
+    assert_ne!(other.field("ETag"), Some(&tag[..]));
+    for (fields, status) in [
+        (format!("If-None-Match: {tag}\r\n"), 304),
+        (format!("If-None-Match: W/{tag}\r\n"), 304),
+        ("If-None-Match: \"other\"\r\n".to_owned(), 200),
+        (format!("If-Modified-Since: {modified}\r\n"), 304),
+        (format!("If-Match: {tag}\r\n"), 200),
+        ("If-Match: \"other\"\r\n".to_owned(), 412),
+        ("Range: bytes=0-3\r\n".to_owned(), 200),
+    ] {
+        let reply = running.get(path, &fields);
+        assert_eq!(reply.status(), status, "{fields}");
+        if status == 200 {
+            assert_eq!(reply.body, whole.body, "{fields}");
+        }
+    }
+    let mut client = Client::connect(running.port).unwrap();
+    client.send(format!("HEAD {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
+    let head = client.read_reply("HEAD").unwrap();
+    let fields = ["ETag", "Last-Modified", "Content-Length", "Content-Type"];
+    for name in fields {
+        assert_eq!(head.field(name), whole.field(name), "{name}");
+    }
+    assert!(head.body.is_empty());
+}
+
+#[test]
+fn image_filter_chooses_by_accept_too() {
+    let inside = "location /f/ { small_light off; alias html/; image_negotiate on; image_filter resize 30 30; }\n\
+                  location /c/ { small_light off; alias html/; image_negotiate on; image_filter convert jpeg; }";
+    let running = start(inside, |root| {
+        fs::write(root.join("a.png"), colourful(60, 40)).unwrap();
+    });
+    for (path, accept, kind, varies) in [
+        ("/f/a.png", "image/webp", "image/webp", Some("Accept")),
+        ("/f/a.png", "image/webp;q=0", "image/png", Some("Accept")),
+        ("/f/a.png", "*/*", "image/png", Some("Accept")),
+        ("/c/a.png", "image/webp", "image/jpeg", None),
+    ] {
+        let reply = running.get(path, &format!("Accept: {accept}\r\n"));
+        assert_eq!(reply.status(), 200, "{path} {accept}");
+        assert_eq!(reply.field("Content-Type"), Some(kind), "{path} {accept}");
+        assert_eq!(reply.field("Vary"), varies, "{path} {accept}");
+    }
+}
+
+/// Whether this program reads and writes AVIF.
+const HAS_AVIF: bool = cfg!(feature = "avif");
+
+#[test]
+fn avif_is_written_and_read_where_it_is_built_in() {
+    let inside = "location /negotiated/ { image_negotiate on; alias html/; }";
+    let running = start(inside, |root| {
+        fs::write(root.join("a.png"), colourful(60, 40)).unwrap();
+    });
+    let made = running.get("/small_light(dw=30,of=avif)/a.png", "");
+    assert_eq!(made.status(), 200);
+    if !HAS_AVIF {
+        assert_eq!(made.field("Content-Type"), Some("image/png"));
+        assert!(running.log().contains("this build has no AVIF"));
+        return;
+    }
+    assert_eq!(made.field("Content-Type"), Some("image/avif"));
+    assert_eq!(&made.body[4..12], b"ftypavif");
+    let helper = running.helper().expect("a codec");
+    let path = running.directory.path().join("html/b.avif");
+    fs::write(&path, &made.body).unwrap();
+    let back = running.get("/small_light(dw=15,of=png)/b.avif", "");
+    assert_eq!((back.status(), width_of(&back.body)), (200, 15));
+    assert_ne!(
+        running.helper(),
+        Some(helper),
+        "who read a file gets no other picture"
+    );
+    fs::write(&path, &made.body[..made.body.len() / 2]).unwrap();
+    let broken = running.get("/small_light(dw=15,of=png)/b.avif", "");
+    assert_eq!(broken.status(), 415);
+}
+
+#[test]
+fn avif_that_is_not_built_in_is_told_when_the_configuration_is_read() {
+    let directory = Directory::create();
+    let path = directory.path().display();
+    let configuration = "events { }\nhttp { server { listen 127.0.0.1:1; location / { image_filter convert avif; } } }\n";
+    fs::write(directory.path().join("nginx.conf"), configuration).unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_gannet"))
+        .args(["-t", "-p", &format!("{path}/"), "-c", "nginx.conf"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(
+        text.contains("\"avif\" is not built in"),
+        !HAS_AVIF,
+        "{text}"
+    );
 }
