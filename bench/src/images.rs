@@ -2,6 +2,7 @@
 //! libraries that others call, each in a process of its own: CPU time, memory, bytes, and likeness to a reduction in full
 //! precision. Then the same through servers.
 
+mod busy;
 mod likeness;
 mod pictures;
 mod program;
@@ -21,11 +22,12 @@ use program::{Program, Run};
 
 pub const BENCH: Bench = Bench {
     name: "images",
-    cases: &["250", "1000", "served"],
+    cases: &["250", "1000", "served", "busy"],
     servers: &["gannet", "vips", "magick-hint", "magick", "gd", "imlib2"],
-    seconds: 0,
+    // Of `busy`.
+    seconds: 60,
     rounds: 5,
-    quick: (0, 2),
+    quick: (10, 2),
 };
 
 /// Pictures that a process makes in a round; the quickest counts.
@@ -59,7 +61,11 @@ pub fn run(options: &Options) -> Result<()> {
     let sources = pictures::all(&workspace.dir)?;
     let programs = Program::all(&options.servers, &workspace.dir)?;
     let mut verdicts = verdicts::Verdicts::default();
-    for case in options.cases.iter().filter(|case| *case != "served") {
+    for case in options
+        .cases
+        .iter()
+        .filter(|case| !["served", "busy"].contains(&case.as_str()))
+    {
         let side: u32 = case.parse().context("a size")?;
         println!("| picture to {side} | program | ms | of vips | memory MB | bytes | unlikeness |");
         println!("| --- | --- | ---: | ---: | ---: | ---: | ---: |");
@@ -73,6 +79,9 @@ pub fn run(options: &Options) -> Result<()> {
     }
     if options.case("served") {
         served::run(options, &sources, &workspace.dir, &mut verdicts)?;
+    }
+    if options.case("busy") {
+        busy::run(options, &sources, &workspace.dir, &mut verdicts)?;
     }
     verdicts.print();
     Ok(())

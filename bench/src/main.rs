@@ -54,7 +54,7 @@ usage: gannet-bench static  [OPTIONS]        files
 
   --only CASES          static: 0b,1k,10k,100k,1m,10m,close,log,log-buffered,idle; proxy: 1k,100k;
                         cache: proxy-1k,proxy-10k,proxy-100k, fastcgi-1k ... 100k, gallery,million,limit; rules: rules,filters,geo,keys;
-                        fastcgi: script; tls: 0b ... 1m,full-rsa-1.2 ... resumed-1.3,h2-1k,h2-100k,idle; gzip: 1,2 ... 9; compressed: repeated,ahead,p99; images: 250,1000,served; gallery: static,dynamic,ondemand,auto,sweep
+                        fastcgi: script; tls: 0b ... 1m,full-rsa-1.2 ... resumed-1.3,h2-1k,h2-100k,idle; gzip: 1,2 ... 9; compressed: repeated,ahead,p99; images: 250,1000,served,busy; gallery: static,dynamic,ondemand,auto,sweep
                         load: strength,locust,agreement,memory
   --servers NAMES       static: nginx,gannet,floor and those given by --server; proxy, gallery: nginx,gannet;
                         gzip: nginx,each,again (Gannet without and with its memory of bodies);

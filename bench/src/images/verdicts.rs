@@ -16,6 +16,10 @@ const UNLIKENESS: f64 = 0.0006;
 const BYTES_OF_VIPS: f64 = 1.02;
 /// A second size of a picture, of the first one's time.
 const SECOND: f64 = 0.35;
+/// A picture that was made before costs what a file does, or a tenth more.
+const AGAIN: f64 = 1.1;
+/// Milliseconds that static requests may take longer while pictures are made.
+const BUSY_MS: f64 = 2.0;
 /// A small output has the greater share of what no decoder can save.
 const SOURCE_MIN: u64 = 1_000_000;
 
@@ -75,6 +79,28 @@ impl Verdicts {
     /// The time of a second size through the server, of the first one's.
     pub fn add_second(&mut self, source: &Source, of_first: f64) {
         self.line(&source.name, 250, "time of a first size", of_first, SECOND);
+    }
+
+    /// The time of a picture that was made before, of a file's.
+    pub fn add_again(&mut self, source: &Source, of_file: f64) {
+        self.line(
+            &source.name,
+            250,
+            "cost of a file, made before",
+            of_file,
+            AGAIN,
+        );
+    }
+
+    /// How much longer the slowest hundredth of static requests takes while pictures are made, in milliseconds.
+    pub fn add_busy(&mut self, source: &Source, more_ms: f64) {
+        self.line(
+            &source.name,
+            0,
+            "ms more at p99 of a static file",
+            more_ms,
+            BUSY_MS,
+        );
     }
 
     fn line(&mut self, name: &str, side: u32, what: &str, found: f64, most: f64) {
