@@ -126,7 +126,7 @@ fn median(mut times: Vec<Duration>) -> Option<Duration> {
 
 /// The server's CPU time for one request, whose answer has to be a picture.
 fn cost(running: &Running, target: &str) -> Result<Duration> {
-    let processes = family(running.processes.first().copied().context("a process")?)?;
+    let processes = family(running.id())?;
     let before = CpuTime::of(&processes)?;
     fetch(running.address, target)?;
     CpuTime::of(&processes)?.since(&before)
@@ -137,7 +137,7 @@ const MANY: u32 = 4000;
 
 /// The server's CPU time for each of many requests.
 fn cost_of_many(running: &Running, target: &str) -> Result<Duration> {
-    let processes = family(running.processes.first().copied().context("a process")?)?;
+    let processes = family(running.id())?;
     let mut stream = TcpStream::connect(running.address)?;
     stream.set_nodelay(true)?;
     let mut reader = BufReader::with_capacity(64 * 1024, stream.try_clone()?);

@@ -49,8 +49,10 @@ mod library {
     const SPEED: c_int = 9;
 
     /// What takes bytes: the receiver, the kind, the bytes and how many.
+    // SAFETY: whoever calls it passes a receiver of `take`'s kind, which only the calls below do.
     type Sink = unsafe extern "C" fn(*mut c_void, c_int, *const u8, usize);
 
+    // SAFETY: these are the functions of avif.c, with the types that it gives them.
     unsafe extern "C" {
         fn gannet_avif_decode(
             file: *const u8,
