@@ -34,7 +34,7 @@ pub const BENCH: Bench = Bench {
     name: "load",
     cases: &[STRENGTH, LOCUST, AGREEMENT, MEMORY],
     servers: &[],
-    seconds: 4,
+    seconds: 3,
     rounds: 5,
     quick: (2, 3),
 };
@@ -46,6 +46,8 @@ const OF_WRK: f64 = 1.0;
 const OF_LOCUST: f64 = 20.0;
 /// How far apart testers may be on a server whose speed is given.
 const APART: f64 = 0.05;
+/// Locust's users take a second to begin.
+const LOCUST_MIN: Duration = Duration::from_secs(8);
 /// Users of the servers whose speed is given, and what these do.
 const USERS: usize = 50;
 const DELAY: Duration = Duration::from_millis(20);
@@ -184,7 +186,11 @@ fn beside_locust(options: &Options, dir: &Path) -> Result<()> {
     let server = floor(options, dir)?;
     let url = format!("http://{}{}", server.address, cases::url_path(SIZE));
     let tools = [Tool::Locust(locust), gannet(options)?];
-    let rows = alternate(LOCUST, &tools, &asked(options, dir, url), options)?;
+    let asked = Asked {
+        duration: options.duration().max(LOCUST_MIN),
+        ..asked(options, dir, url)
+    };
+    let rows = alternate(LOCUST, &tools, &asked, options)?;
     print_speeds("The same beside Locust's FastHttpUser", &rows, OF_LOCUST);
     Ok(())
 }

@@ -206,8 +206,8 @@ impl Client {
             match done {
                 // The connection ended before the server looked at the request: that is its right, and no failure.
                 Err(failure)
-                    if step.request.may_repeat
-                        && http2::is_unseen(&failure)
+                    if (http2::is_unprocessed(&failure)
+                        || step.request.may_repeat && http2::is_unseen(&failure))
                         && self.reader.status == 0
                         && sample.connect_ns.is_none()
                         && attempts == 1 => {}

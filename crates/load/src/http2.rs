@@ -161,6 +161,18 @@ pub fn is_unseen(failure: &Failure) -> bool {
     }
 }
 
+/// Whether the server said that it has not worked on the request, which any method may then ask again (RFC 9113, 8.7).
+pub fn is_unprocessed(failure: &Failure) -> bool {
+    match failure {
+        // Where a connection ends without an error, only streams it did not look at are told so.
+        Failure::Http2(why) => {
+            why == "RST_STREAM, refused stream before processing any application logic"
+                || why == "GOAWAY, not a result of an error"
+        }
+        _ => false,
+    }
+}
+
 /// A stream whose bytes are counted.
 struct Counted {
     stream: Stream,

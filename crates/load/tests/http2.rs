@@ -3,6 +3,7 @@
 use load::{Control, Nobody, Report};
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::directory::Directory;
 use testkit::ports;
 use testkit::server::{Program, Server};
@@ -55,6 +56,11 @@ fn users_share_connections() {
             format!("--http2 -k -n 20 -c 2 -t 1 --body x=1 {https}/d"),
             2,
         ),
+        // The server ends a connection after its hundredth request, and works on none that it has not counted.
+        (
+            format!("--http2 -k -n 250 -c 1 -t 1 --body x=1 {https}/e"),
+            3,
+        ),
     ] {
         let report = run(&arguments).unwrap();
         let total = &report.total;
@@ -68,7 +74,10 @@ fn users_share_connections() {
         requests += total.requests;
     }
     // nginx ends a connection after 100 requests: that is no failure.
-    let report = run(&format!("--http2 -k -n 350 -c 4 --streams 4 {https}/e")).unwrap();
+    let report = run(&format!(
+        "--http2 -k -n 350 -c 4 --streams 4 --body x=1 {https}/e"
+    ))
+    .unwrap();
     assert_eq!(
         (report.total.requests, report.total.failures),
         (350, 0),
@@ -106,5 +115,53 @@ fn what_does_not_go_together_is_told() {
         let complaint = run(arguments).err().unwrap_or_default();
         assert!(complaint.contains(text), "{arguments}: {complaint}");
         assert_eq!(complaint.lines().count(), 1, "{arguments}");
+    }
+}
+
+/// A server of HTTP/2 that breaks the connection instead of answering its second request; counts what it saw.
+fn breaking() -> (u16, Arc<AtomicUsize>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let seen = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&seen);
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async move {
+            listener.set_nonblocking(true).unwrap();
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            while let Ok((stream, _)) = listener.accept().await {
+                // The connection that only looks whether somebody is there says nothing.
+                let Ok(mut connection) = h2::server::handshake(stream).await else {
+                    continue;
+                };
+                while let Some(Ok((_, mut respond))) = connection.accept().await {
+                    if counter.fetch_add(1, Ordering::Relaxed) == 1 {
+                        break;
+                    }
+                    respond
+                        .send_response(http::Response::new(()), true)
+                        .unwrap();
+                }
+            }
+        });
+    });
+    (port, seen)
+}
+
+#[test]
+fn a_post_is_not_sent_twice() {
+    for (arguments, failures, requests) in [
+        ("-X GET", 0, 5),
+        ("-X POST", 1, 4),
+        ("-X POST --repeat-any", 0, 5),
+    ] {
+        let (port, seen) = breaking();
+        let words = "--http2-prior-knowledge -n 4 -c 1 -t 1";
+        let report = run(&format!("{words} {arguments} http://127.0.0.1:{port}/")).unwrap();
+        assert_eq!(report.total.failures, failures, "{arguments}");
+        assert_eq!(seen.load(Ordering::Relaxed), requests, "{arguments}");
     }
 }
