@@ -16,6 +16,7 @@ use crate::pipeline::hot;
 use crate::routing::hosts::{Hosts, NameError, ServerName};
 use crate::routing::locations::Routes;
 use crate::tls::context::Context;
+use crate::upstream::secure::Identities;
 use crate::upstream::settings::Family;
 use crate::upstream::target::Groups;
 use crate::variables::registry::Variables;
@@ -181,7 +182,7 @@ impl Resolver {
             self.check_secured()?;
             self.settle_pools()?;
         }
-        self.check_locations(end, charset_maps)?;
+        self.check_locations(end, charset_maps, Identities::new(source, paths))?;
         if let Some(name) = build.variables.undefined()
             && inventory::has_variable(name)
         {
@@ -279,15 +280,17 @@ impl Resolver {
 
     /// What is wrong with the settings of a location as a whole; nginx finds it at the end of `http`.
     fn check_locations(
-        &self,
+        &mut self,
         end: Option<conf::Position>,
         charset_maps: &crate::filter::charset::Maps,
+        mut identities: Identities<'_>,
     ) -> Result<(), Error> {
-        for location in &self.locations {
-            let settings = &location.settings;
+        for location in &mut self.locations {
+            let settings = &mut location.settings;
             (settings.charset.check(charset_maps)).map_err(|message| Error::new(message, None))?;
             if matches!(&location.content, Content::Proxy(pass) if pass.may_be_secure()) {
-                (settings.proxy_tls.check()).map_err(|message| Error::new(message, None))?;
+                let completed = settings.proxy_tls.complete(&mut identities);
+                completed.map_err(|message| Error::new(message, None))?;
             }
             (settings.referer.check()).map_err(|message| Error::new(message, None))?;
             (settings.secure_link.check()).map_err(|message| Error::new(message, end.clone()))?;

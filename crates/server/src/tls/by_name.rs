@@ -50,18 +50,45 @@ pub struct ByName {
     pub pairs: Pairs,
     pub keep: Keep,
     pub base: Base,
-    kept: Mutex<HashMap<Key, Kept>>,
+    kept: Store<Both>,
 }
 
-type Key = Vec<(Bytes, Bytes)>;
-
-#[derive(Debug)]
-struct Kept {
+/// A configuration that offers HTTP/1 alone, and one that offers HTTP/2, too.
+#[derive(Debug, Clone)]
+struct Both {
     http1: Arc<ServerConfig>,
     http2: Arc<ServerConfig>,
+}
+
+impl Both {
+    fn choose(self, http2: bool) -> Arc<ServerConfig> {
+        if http2 { self.http2 } else { self.http1 }
+    }
+}
+
+/// Certificates and keys, by the values that name them.
+pub type Key = Vec<(Bytes, Bytes)>;
+
+/// What has been made of certificates that were named so, for a while.
+#[derive(Debug)]
+pub struct Store<V> {
+    kept: Mutex<HashMap<Key, Kept<V>>>,
+}
+
+#[derive(Debug)]
+struct Kept<V> {
+    value: V,
     made_ms: u64,
     used_ms: u64,
     is_data: bool,
+}
+
+impl<V> Default for Store<V> {
+    fn default() -> Self {
+        Store {
+            kept: Mutex::default(),
+        }
+    }
 }
 
 impl ByName {
@@ -71,7 +98,7 @@ impl ByName {
             pairs,
             keep,
             base,
-            kept: Mutex::default(),
+            kept: Store::default(),
         }
     }
 
@@ -81,46 +108,64 @@ impl ByName {
             (certificate.evaluate(request), key.evaluate(request))
         };
         let key: Key = self.pairs.iter().map(value).collect();
+        let make = |key: &Key| {
+            let config = Context::of_values(&self.base, key)?;
+            Ok(Both {
+                http1: Context::speaking(&config, false),
+                http2: Context::speaking(&config, true),
+            })
+        };
+        let both = self.kept.find_or_make(key, self.keep, make)?;
+        Ok(both.choose(http2))
+    }
+}
+
+impl<V: Clone> Store<V> {
+    /// What is kept of these certificates, or else is made of them now.
+    pub fn find_or_make(
+        &self,
+        key: Key,
+        keep: Keep,
+        make: impl FnOnce(&Key) -> Result<V, String>,
+    ) -> Result<V, String> {
         let now_ms = thread::monotonic_ms();
-        if let Some(found) = self.find(&key, http2, now_ms) {
+        if let Some(found) = self.find(&key, keep, now_ms) {
             return Ok(found);
         }
-        let config = Context::of_values(&self.base, &key)?;
+        let value = make(&key)?;
         let is_data = key
             .iter()
             .all(|(certificate, key)| certificate.starts_with(DATA) && key.starts_with(DATA));
         let kept = Kept {
-            http1: Context::speaking(&config, false),
-            http2: Context::speaking(&config, true),
+            value: value.clone(),
             made_ms: now_ms,
             used_ms: now_ms,
             is_data,
         };
-        let chosen = Arc::clone(if http2 { &kept.http2 } else { &kept.http1 });
-        self.put(key, kept);
-        Ok(chosen)
+        self.put(key, keep, kept);
+        Ok(value)
     }
 
-    fn find(&self, key: &Key, http2: bool, now_ms: u64) -> Option<Arc<ServerConfig>> {
+    fn find(&self, key: &Key, keep: Keep, now_ms: u64) -> Option<V> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let found = kept.get_mut(key)?;
         if !found.is_data {
             let age = now_ms.saturating_sub(found.made_ms);
             let idle = now_ms.saturating_sub(found.used_ms);
-            if age >= self.keep.valid_ms || idle >= self.keep.inactive_ms {
+            if age >= keep.valid_ms || idle >= keep.inactive_ms {
                 kept.remove(key);
                 return None;
             }
         }
         found.used_ms = now_ms;
-        Some(Arc::clone(if http2 { &found.http2 } else { &found.http1 }))
+        Some(found.value.clone())
     }
 
     /// Keeps it, in place of what was used longest ago if there are enough.
-    fn put(&self, key: Key, new: Kept) {
+    fn put(&self, key: Key, keep: Keep, new: Kept<V>) {
         let max = match new.is_data {
-            true => self.keep.max.max(DATA_MAX),
-            false => self.keep.max,
+            true => keep.max.max(DATA_MAX),
+            false => keep.max,
         };
         if max == 0 {
             return;

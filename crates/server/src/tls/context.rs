@@ -284,30 +284,38 @@ fn certified_keys(
                 "no \"ssl_certificate_key\" is defined for certificate \"{shown}\""
             ));
         };
-        let certificate = File::new(paths, certificate);
-        let key = File::new(paths, key);
-        let failed = |call: &str, why: String| {
-            format!("cannot load certificate \"{certificate}\": {call}() failed {why}")
-        };
-        let text = certificate
-            .read(source)
-            .map_err(|why| failed("BIO_new_file", why))?;
-        let chain =
-            certificate::chain(&text).map_err(|why| failed("PEM_read_bio_X509_AUX", why))?;
-        let failed = |call: &str, why: String| {
-            format!("cannot load certificate key \"{key}\": {call}() failed {why}")
-        };
-        let text = key
-            .read(source)
-            .map_err(|why| failed("BIO_new_file", why))?;
-        let parsed = certificate::key(&text, &settings.passwords)
-            .map_err(|why| failed("PEM_read_bio_PrivateKey", why))?;
-        let mut pair = certificate::join(chain, &parsed)
-            .map_err(|why| format!("SSL_CTX_use_PrivateKey(\"{key}\") failed {why}"))?;
+        let mut pair = pair((certificate, key), &settings.passwords, source, paths)?;
         pair.ocsp.clone_from(&stapled);
         joined.push(Arc::new(pair));
     }
     Ok(joined)
+}
+
+/// A certificate with its key, as a directive names them; the key may be behind one of the passwords.
+pub fn pair(
+    (certificate, key): (&Bytes, &Bytes),
+    passwords: &[Vec<u8>],
+    source: &dyn Source,
+    paths: &Paths,
+) -> Result<CertifiedKey, String> {
+    let (certificate, key) = (File::new(paths, certificate), File::new(paths, key));
+    let failed = |call: &str, why: String| {
+        format!("cannot load certificate \"{certificate}\": {call}() failed {why}")
+    };
+    let text = certificate
+        .read(source)
+        .map_err(|why| failed("BIO_new_file", why))?;
+    let chain = certificate::chain(&text).map_err(|why| failed("PEM_read_bio_X509_AUX", why))?;
+    let failed = |call: &str, why: String| {
+        format!("cannot load certificate key \"{key}\": {call}() failed {why}")
+    };
+    let text = key
+        .read(source)
+        .map_err(|why| failed("BIO_new_file", why))?;
+    let parsed =
+        certificate::key(&text, passwords).map_err(|why| failed("PEM_read_bio_PrivateKey", why))?;
+    certificate::join(chain, &parsed)
+        .map_err(|why| format!("SSL_CTX_use_PrivateKey(\"{key}\") failed {why}"))
 }
 
 /// The suites and groups that are offered.

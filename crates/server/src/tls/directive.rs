@@ -286,6 +286,11 @@ crate::config::setting::settings! {
 
 fn certificate_cache(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     let setting = build.server().tls.keep.vacant()?;
+    setting.set(keep(directive)?)
+}
+
+/// How long certificates with variables in their names are kept (`ssl_certificate_cache` and its like).
+pub fn keep(directive: &Directive) -> Result<Keep, Complaint> {
     let mut keep = Keep {
         max: 0,
         inactive_ms: 10_000,
@@ -314,9 +319,10 @@ fn certificate_cache(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     if off {
         keep = Keep::default();
     } else if keep.max == 0 {
-        return Err("\"ssl_certificate_cache\" must have the \"max\" parameter".into());
+        let name = &directive.name;
+        return Err(format!("\"{name}\" must have the \"max\" parameter").into());
     }
-    setting.set(keep)
+    Ok(keep)
 }
 
 impl Settings {
@@ -350,6 +356,15 @@ const PASSWORD_MAX: usize = 4096;
 
 fn password_file(build: &mut Build<'_>, directive: &Directive) -> Outcome {
     build.server().tls.passwords.vacant()?;
+    let passwords = passwords(build, directive)?;
+    build.server().tls.passwords.set(passwords)
+}
+
+/// The passwords in the file that a directive names.
+pub fn passwords(
+    build: &mut Build<'_>,
+    directive: &Directive,
+) -> Result<Arc<[Vec<u8>]>, Complaint> {
     let text = directive.args[0].as_str().ok_or("invalid value")?;
     let path = build.conf_path(text);
     let shown = path.display();
@@ -367,7 +382,7 @@ fn password_file(build: &mut Build<'_>, directive: &Directive) -> Outcome {
             passwords.push(line.to_vec());
         }
     }
-    build.server().tls.passwords.set(passwords.into())
+    Ok(passwords.into())
 }
 
 fn ocsp(build: &mut Build<'_>, directive: &Directive) -> Outcome {

@@ -42,6 +42,8 @@ pub enum Failure {
     TimedOut(Stage),
     /// TLS does not come about, in nginx's words.
     Handshake(String),
+    /// What upstreams are shown cannot be had; nothing is wrong with the upstream.
+    Own(String),
     /// The upstream closed the connection before its response.
     Closed(Stage),
     /// The upstream says that it has not begun with the request.
@@ -81,6 +83,10 @@ impl Failure {
             }
             Failure::Handshake(text) => {
                 let text = format!("{text} {}", Stage::Handshake.as_str());
+                (Level::Error, text)
+            }
+            Failure::Own(text) => {
+                let text = format!("{text} {}", Stage::Connecting.as_str());
                 (Level::Error, text)
             }
             Failure::Closed(stage) => {
@@ -126,6 +132,7 @@ impl Failure {
             | Failure::Closed(stage)
             | Failure::ClientGone(stage) => *stage,
             Failure::Handshake(_) => Stage::Handshake,
+            Failure::Own(_) => Stage::Connecting,
             Failure::Invalid(_) | Failure::Refused(_) | Failure::Status(_) => Stage::ReadingHead,
         }
     }
@@ -137,6 +144,7 @@ impl Failure {
             Failure::TimedOut(_) => 504,
             Failure::Status(status) => *status,
             Failure::ClientGone(_) => 499,
+            Failure::Own(_) => 500,
             _ => 502,
         }
     }
@@ -151,7 +159,7 @@ impl Failure {
             | Failure::Closed(_)
             | Failure::Refused(_)
             | Failure::Handshake(_) => UseStale::ERROR,
-            Failure::Status(_) | Failure::ClientGone(_) => 0,
+            Failure::Own(_) | Failure::Status(_) | Failure::ClientGone(_) => 0,
         }
     }
 
@@ -162,7 +170,7 @@ impl Failure {
             Failure::TimedOut(_) => settings.next_upstream.contains(Condition::Timeout),
             Failure::Invalid(_) => settings.next_upstream.contains(Condition::InvalidHeader),
             Failure::Status(status) => settings.next_upstream.contains_status(*status),
-            Failure::ClientGone(_) => false,
+            Failure::Own(_) | Failure::ClientGone(_) => false,
             Failure::Call { .. }
             | Failure::Closed(_)
             | Failure::Refused(_)

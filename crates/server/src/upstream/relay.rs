@@ -322,7 +322,9 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
         if let Failure::ClientGone(_) = failure {
             return Err(Interrupt::Status(499));
         }
-        attempt.status.set(failure.status());
+        if !matches!(failure, Failure::Own(_) | Failure::ClientGone(_)) {
+            attempt.status.set(failure.status());
+        }
         job.note_failure(failure.stale_condition());
         let goes_on = choice.tries > 0
             && (failure.may_go_on(settings) || is_stale)
@@ -378,7 +380,7 @@ fn owner(
 /// What a failure means for the server.
 fn outcome(failure: &Failure, is_stale: bool) -> Outcome {
     match failure {
-        Failure::ClientGone(_) => Outcome::Released,
+        Failure::ClientGone(_) | Failure::Own(_) => Outcome::Released,
         Failure::Status(403 | 404) => Outcome::Ok,
         _ if is_stale => Outcome::Stale,
         _ => Outcome::Failed,

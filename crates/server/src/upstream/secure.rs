@@ -12,17 +12,21 @@ use crate::config::setting::Complaint;
 use crate::http::Request;
 use crate::net::tls::{Records, Session};
 use crate::net::{Stream, Timer};
+use crate::tls::by_name::Keep;
 use crate::tls::ciphers::{Protocols, all13, list, list13, protocol};
 use crate::variables::Template;
 use bytes::Bytes;
 use conf::Directive;
 use conf::table::Row;
-use identity::{Chain, Identity, Key};
+use identity::{Identity, Meant, Named, Passwords, Shown};
+
+pub use identity::Identities;
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs as provider};
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore};
 use rustls::{Error, SignatureScheme, SupportedCipherSuite};
 use std::cell::RefCell;
@@ -92,15 +96,29 @@ pub const DIRECTIVES: &[Row<Set>] = &[
         "proxy_ssl_certificate",
         HSL,
         Arity::Exactly(1),
-        identity::chain,
-        "The certificate that upstreams are shown when they ask for one; no variables.",
+        identity::certificate,
+        "The certificate that upstreams are shown when they ask for one; variables are worked out for each connection.",
     ),
     row(
         "proxy_ssl_certificate_key",
         HSL,
         Arity::Exactly(1),
         identity::key,
-        "Its key, without a password.",
+        "Its key.",
+    ),
+    row(
+        "proxy_ssl_password_file",
+        HSL,
+        Arity::Exactly(1),
+        identity::password_file,
+        "A file of passwords for keys, one a line; each is tried.",
+    ),
+    row(
+        "proxy_ssl_certificate_cache",
+        HSL,
+        Arity::Between(1, 3),
+        identity::certificate_cache,
+        "How many certificates with variables in their names are kept, and how long: max=, inactive=, valid=; off.",
     ),
     row(
         "proxy_ssl_ciphers",
@@ -128,8 +146,12 @@ crate::config::setting::settings! {
     protocols: Protocols = Protocols::default(),
     depth: usize = 1,
     lists: Option<Arc<Lists>> = None,
-    certificate: Option<Arc<Chain>> = None,
-    key: Option<Arc<Key>> = None,
+    certificate: Option<Arc<Named>> = None,
+    key: Option<Arc<Named>> = None,
+    passwords: Passwords = Arc::default(),
+    keep: Keep = Keep::default(),
+    /// What the four before lead to; settled when all settings are known.
+    shown: Option<Shown> = None,
     /// Of TLS 1.2.
     ciphers: Vec<SupportedCipherSuite> = list("DEFAULT").unwrap_or_default(),
     /// Of TLS 1.3.
@@ -194,19 +216,30 @@ fn protocols(build: &mut Build<'_>, directive: &Directive) -> Outcome {
 }
 
 impl Settings {
-    /// nginx's check of the settings together.
-    pub fn check(&self) -> Result<(), String> {
+    /// nginx's check of the settings together, and what they lead to.
+    pub fn complete(&mut self, identities: &mut Identities<'_>) -> Result<(), String> {
+        if let Some(certificate) = &self.certificate {
+            let (key, passwords) = (self.key.as_ref(), &self.passwords);
+            self.shown = Some(identities.find(certificate, key, passwords, self.keep)?);
+        }
         if self.verify && self.trusted.is_none() {
             return Err("no proxy_ssl_trusted_certificate for proxy_ssl_verify".to_owned());
         }
-        Identity::of(self.certificate.as_ref(), self.key.as_ref()).map(drop)
+        Ok(())
+    }
+
+    /// What is always shown.
+    fn identity(&self) -> Option<&Arc<CertifiedKey>> {
+        match &self.shown {
+            Some(Shown::Read(identity)) => Some(identity),
+            _ => None,
+        }
     }
 
     fn is_like(&self, other: &Settings) -> bool {
         is_same(self.trusted.as_ref(), other.trusted.as_ref())
             && is_same(self.lists.as_ref(), other.lists.as_ref())
-            && is_same(self.certificate.as_ref(), other.certificate.as_ref())
-            && is_same(self.key.as_ref(), other.key.as_ref())
+            && is_same(self.identity(), other.identity())
             && self.depth == other.depth
             && self.ciphers == other.ciphers
             && self.suites == other.suites
@@ -226,11 +259,14 @@ fn is_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
 pub struct Secure {
     name: Bytes,
     config: Arc<ClientConfig>,
+    /// The certificate that is shown, if the request decides which.
+    meant: Option<Meant>,
 }
 
 impl PartialEq for Secure {
     fn eq(&self, other: &Secure) -> bool {
-        self.name == other.name && Arc::ptr_eq(&self.config, &other.config)
+        let is_alike = self.name == other.name && self.meant == other.meant;
+        is_alike && Arc::ptr_eq(&self.config, &other.config)
     }
 }
 
@@ -255,7 +291,15 @@ impl Secure {
         let http2 = request.location().settings.proxy.http_version == HttpVersion::Http2;
         let config = config(settings, http2).map_err(failed)?;
         let name = Bytes::copy_from_slice(without_port(&name));
-        Ok(Some(Secure { name, config }))
+        let meant = match &settings.shown {
+            Some(Shown::ByName(by_name)) => by_name.meant(request),
+            _ => None,
+        };
+        Ok(Some(Secure {
+            name,
+            config,
+            meant,
+        }))
     }
 
     /// Shakes hands on a connection that stands.
@@ -274,7 +318,11 @@ impl Secure {
             Err(_) if !verifies => ServerName::from(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
             Err(error) => return Err(failed(Error::General(error.to_string()))),
         };
-        let client = ClientConnection::new(self.config, name).map_err(failed)?;
+        let config = match self.meant {
+            Some(meant) => meant.config(&self.config).map_err(Failure::Own)?,
+            None => self.config,
+        };
+        let client = ClientConnection::new(config, name).map_err(failed)?;
         stream.secure(Session::new(client.into(), Records::Fixed(usize::MAX)));
         timer.set(relay.connect_timeout_ms);
         let shaken = std::future::poll_fn(|context| {
@@ -359,9 +407,10 @@ fn new_config(settings: &Settings) -> Result<ClientConfig, Error> {
     let builder = builder
         .dangerous()
         .with_custom_certificate_verifier(verifier);
-    let identity = Identity::of(settings.certificate.as_ref(), settings.key.as_ref());
-    let mut config = match identity.map_err(Error::General)? {
-        Some(identity) => builder.with_client_cert_resolver(Arc::new(identity)),
+    let mut config = match settings.identity() {
+        Some(identity) => {
+            builder.with_client_cert_resolver(Arc::new(Identity(Arc::clone(identity))))
+        }
         None => builder.with_no_client_auth(),
     };
     config.enable_sni = settings.server_name;
@@ -415,6 +464,7 @@ impl ServerCertVerifier for Unverified {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::build::Paths;
 
     #[test]
     fn ports_are_no_part_of_names() {
@@ -431,11 +481,18 @@ mod tests {
 
     #[test]
     fn verifying_takes_issuers() {
-        let settings = Settings {
+        let mut settings = Settings {
             verify: true,
             ..Settings::default()
         };
-        assert!(settings.check().is_err() && new_config(&settings).is_err());
-        assert!(Settings::default().check().is_ok());
+        let paths = Paths {
+            prefix: "/".into(),
+            conf_prefix: "/".into(),
+            conf_file: "/nginx.conf".into(),
+            error_log: "/error.log".into(),
+        };
+        let mut identities = Identities::new(&conf::Disk, &paths);
+        assert!(settings.complete(&mut identities).is_err() && new_config(&settings).is_err());
+        assert!(Settings::default().complete(&mut identities).is_ok());
     }
 }
