@@ -242,8 +242,12 @@ impl Running {
     }
 }
 
-/// Starts a process on a core, or on all that this thread may use.
+/// Starts a process on a core, or on all that this thread may use, and in a session of its own, as services are: to the
+/// scheduler those of a session are one group, and php-fpm makes one for itself in any case.
 pub fn spawn(command: &mut Command, core: Option<usize>) -> std::io::Result<Child> {
+    sys::spawn::lead_session(command);
+    // The terminal does not stop what is in another session.
+    sys::signal::end_with_parent(command, sys::signal::Signal::Term);
     let before = rustix::thread::sched_getaffinity(None)?;
     if let Some(core) = core {
         pin(core).map_err(std::io::Error::other)?;

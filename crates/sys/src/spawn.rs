@@ -43,6 +43,12 @@ pub fn prepare(command: &mut Command, setup: Setup) -> &mut Command {
     unsafe { command.pre_exec(move || become_child(&setup, &groups, &limits, parent)) }
 }
 
+/// Makes a command lead a session of its own.
+pub fn lead_session(command: &mut Command) -> &mut Command {
+    // SAFETY: the closure runs between fork and exec and makes one async-signal-safe call that takes nothing.
+    unsafe { command.pre_exec(crate::process::new_session) }
+}
+
 fn become_child(
     setup: &Setup,
     groups: &[libc::gid_t],
