@@ -149,6 +149,15 @@ impl Failure {
         }
     }
 
+    /// What `$upstream_status` shows of the try; 0 if the upstream is not what failed.
+    #[must_use]
+    pub fn upstream_status(&self) -> u16 {
+        match self {
+            Failure::Own(_) | Failure::ClientGone(_) => 0,
+            _ => self.status(),
+        }
+    }
+
     /// What `proxy_cache_use_stale` calls it; 0 for what nothing stands in for.
     #[must_use]
     pub fn stale_condition(&self) -> u16 {

@@ -322,9 +322,7 @@ async fn tries(request: &mut Request, mut job: Job, group: &Arc<Group>) -> Phase
         if let Failure::ClientGone(_) = failure {
             return Err(Interrupt::Status(499));
         }
-        if !matches!(failure, Failure::Own(_) | Failure::ClientGone(_)) {
-            attempt.status.set(failure.status());
-        }
+        attempt.status.set(failure.upstream_status());
         job.note_failure(failure.stale_condition());
         let goes_on = choice.tries > 0
             && (failure.may_go_on(settings) || is_stale)

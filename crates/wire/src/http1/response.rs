@@ -135,6 +135,8 @@ impl Parser {
                 self.head.read_status_line(line)?;
             } else if line.is_empty() {
                 return Ok(Some(self.line_start));
+            } else if line.starts_with(b"HTTP/") {
+                // A status line in the midst of the head, as IIS and some programs send; nginx reads over it.
             } else {
                 let read = field::read_line(line, start, RULES, &mut self.head.fields);
                 if matches!(read, Line::Refused(_)) {
@@ -294,6 +296,22 @@ mod tests {
             let result = parse(format!("HTTP/1.1 200 OK\r\n{line}\r\n\r\n").as_bytes(), &[]);
             assert_eq!(result, Err(Error::InvalidHeaderLine), "{line:?}");
         }
+    }
+
+    #[test]
+    fn further_status_lines_are_read_over() {
+        let buf = b"HTTP/1.1 404 Gone\nHTTP/1.1 200 OK\r\nX: y\r\nHTTP/\r\n\r\nbody";
+        for cut in 0..=buf.len() {
+            let (consumed, head) = parse(buf, &[cut]).expect("valid");
+            assert_eq!((consumed, head.status), (Some(buf.len() - 4), 404));
+            assert_eq!(head.fields.len(), 1);
+        }
+        assert_eq!(
+            Parser::for_cgi().parse(b"HTTP/1.1 404 X\n\n", MAX),
+            Ok(Some(16))
+        );
+        let other = b"HTTP/1.1 200 OK\r\nhttp/1.1 200 OK\r\n\r\n";
+        assert_eq!(parse(other, &[]), Err(Error::InvalidHeaderLine));
     }
 
     #[test]
