@@ -262,7 +262,7 @@ mod tests {
                 let cells: Vec<&str> = row.split('|').map(str::trim).collect();
                 is_found(cells[1], found) && does_hold(cells[2], found, rules)
             };
-            let number = rows.iter().position(|row| means(row)).expect("a row");
+            let number = rows.iter().position(means).expect("a row");
             let cells: Vec<&str> = rows[number].split('|').map(str::trim).collect();
             let step = arrive(found, rules);
             assert!(
@@ -356,7 +356,7 @@ mod tests {
                     "anything else" => true,
                     other => panic!("{other}"),
                 };
-                let number = rows.iter().position(|row| means(row)).expect("a row");
+                let number = rows.iter().position(means).expect("a row");
                 let status = rows[number].split('|').nth(3).unwrap_or_default().trim();
                 let becomes = after(CacheStatus::Expired, found, outcome);
                 let told = becomes.unwrap_or(CacheStatus::Expired).as_str();
