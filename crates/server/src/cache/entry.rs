@@ -30,6 +30,8 @@ pub struct Facts {
     pub times: Times,
     /// The head has no status line: a program sent it.
     pub is_cgi: bool,
+    /// It was asked for with HEAD: there is no body, whatever its length says.
+    pub is_bodiless: bool,
     pub status: u16,
     /// For conditions; only of a status that has them.
     pub last_modified: Option<i64>,
@@ -66,7 +68,8 @@ pub struct Entry {
 impl Facts {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![FORM, u8::from(self.is_cgi)];
+        let flags = u8::from(self.is_cgi) | u8::from(self.is_bodiless) << 1;
+        let mut out = vec![FORM, flags];
         out.extend_from_slice(&self.status.to_le_bytes());
         let times = &self.times;
         for number in [
@@ -91,7 +94,7 @@ impl Facts {
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Facts> {
         let mut rest = bytes;
-        let [form, is_cgi] = take::<2>(&mut rest)?;
+        let [form, flags] = take::<2>(&mut rest)?;
         if form != FORM {
             return None;
         }
@@ -118,7 +121,8 @@ impl Facts {
                 on_error,
                 stored,
             },
-            is_cgi: is_cgi != 0,
+            is_cgi: flags & 1 != 0,
+            is_bodiless: flags & 2 != 0,
             status,
             last_modified: Some(last_modified).filter(|&seconds| seconds >= 0),
             etag,
@@ -258,6 +262,7 @@ mod tests {
                 stored: 50,
             },
             is_cgi: false,
+            is_bodiless: true,
             status: 404,
             last_modified: Some(7),
             etag: Bytes::from_static(b"\"x\""),

@@ -5,6 +5,8 @@ use wire::fields::date;
 use wire::http1::Known;
 use wire::http1::response::Head;
 
+/// What a number of seconds means that is too large: as RFC 9111, 1.2.2 has it.
+const SECONDS_MAX: i64 = 1 << 31;
 /// Bytes of a Vary that the cache looks at; what is longer is not kept, as in nginx.
 pub const VARY_MAX: usize = 128;
 
@@ -123,7 +125,11 @@ impl Reader {
             match (directive(&lower, name), updating) {
                 (None, _) => {}
                 (Some(Err(())), _) => self.freshness.refused = true,
-                (Some(Ok(seconds)), true) => self.freshness.updating = seconds,
+                // As in nginx, what may be used meanwhile may stand in for errors so long, too.
+                (Some(Ok(seconds)), true) => {
+                    self.freshness.updating = seconds;
+                    self.freshness.on_error = seconds;
+                }
                 (Some(Ok(seconds)), false) => self.freshness.on_error = seconds,
             }
         }
@@ -159,7 +165,11 @@ fn directive(value: &[u8], name: &[u8]) -> Option<Result<i64, ()>> {
     Some(match rest.get(..end).unwrap_or_default() {
         // As in nginx, nothing is a zero.
         b"" => Ok(0),
-        digits => number(digits).ok_or(()),
+        digits => match number(digits) {
+            // Beyond all numbers.
+            None if digits.iter().all(u8::is_ascii_digit) => Ok(SECONDS_MAX),
+            seconds => seconds.ok_or(()),
+        },
     })
 }
 
@@ -209,6 +219,10 @@ mod tests {
             (&["X-Accel-Expires: -1"], 0),
             (&["X-Accel-Expires: "], 0),
             (&["Cache-Control: max-age=10"], 10),
+            (
+                &["Cache-Control: max-age=99999999999999999999"],
+                SECONDS_MAX,
+            ),
             (&["Cache-Control: MAX-AGE=10"], 10),
             (&["Cache-Control: max-age=0"], -1),
             (&["Cache-Control: max-age=10, no-store"], -1),

@@ -349,9 +349,8 @@ mod tests {
                     "a failure or a status that `proxy_cache_use_stale` names" => {
                         matches!(outcome, Outcome::Named | Outcome::Failure { named: true })
                     }
-                    "no answer (not a status), within stale-if-error of the response's own" => {
-                        on_error && matches!(outcome, Outcome::Failure { .. })
-                    }
+                    "no answer (not a status), within stale-if-error or stale-while-revalidate of \
+                     the response's own" => on_error && matches!(outcome, Outcome::Failure { .. }),
                     "304, with `proxy_cache_revalidate`" => outcome == Outcome::NotModified,
                     "anything else" => true,
                     other => panic!("{other}"),

@@ -215,6 +215,8 @@ impl Asking<'_> {
                 .find(&self.text, |vary| variant(request, vary))
                 .await;
             self.own_text = own_text;
+            // Unlike in nginx, what has no body answers HEAD alone.
+            let kept = kept.filter(|kept| !kept.entry.facts.is_bodiless || request.is_head());
             let key = Key::of(&self.own_text);
             let now = now();
             let found = match &kept {

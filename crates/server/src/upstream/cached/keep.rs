@@ -104,6 +104,7 @@ impl Fetch {
                 stored: now,
             },
             is_cgi: family == Family::FastCgi,
+            is_bodiless: request.is_head() && !rules.convert_head,
             status,
             last_modified: field(Known::LastModified)
                 .filter(|_| has_conditions)
@@ -139,10 +140,11 @@ impl Fetch {
 
 impl Keep {
     /// Keeps the response with this body on its way to the client.
-    pub fn keep(self, request: &Request, response: &mut Response) {
+    pub fn keep(mut self, request: &Request, response: &mut Response) {
         let to_head = request.is_head();
         let zone = Arc::clone(&self.fetch.zone);
         let lead = self.fetch.lead.take();
+        self.facts.is_bodiless &= response.body.length() == Some(0);
         match std::mem::take(&mut response.body) {
             Body::Stream(stream) => self.stream(request, stream, lead, response),
             body => {
@@ -151,8 +153,8 @@ impl Keep {
                     _ => Bytes::new(),
                 };
                 // A HEAD that was asked as such has no body, although its length is told.
-                let is_whole =
-                    (response.content_length).is_none_or(|length| length == bytes.len() as u64);
+                let is_whole = self.facts.is_bodiless
+                    || (response.content_length).is_none_or(|length| length == bytes.len() as u64);
                 if !is_whole {
                     response.body = if to_head { Body::Empty } else { body };
                     return;
