@@ -8,6 +8,8 @@ use wire::http1::response::Parser;
 
 /// The largest response head.
 pub const HEAD_MAX: usize = 256 * 1024;
+/// The largest head that is compared with the next one.
+const COMPARED_MAX: usize = 4096;
 /// Interim responses (1xx) before the one that counts.
 const INTERIM_MAX: usize = 16;
 
@@ -70,6 +72,23 @@ impl Kept {
     }
 }
 
+/// What a head says that concerns the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Meaning {
+    status: u16,
+    keep_alive: bool,
+    framing: Framing,
+}
+
+/// A head that was read, and what it meant. Most responses of a load begin with the very bytes of the one before: then
+/// there is nothing to read anew, which halves the instructions of the tester itself.
+#[derive(Debug)]
+struct Before {
+    bytes: Vec<u8>,
+    to_head: bool,
+    meaning: Meaning,
+}
+
 /// The reader of one connection's responses; its memory serves the next one.
 #[derive(Debug)]
 pub struct Reader {
@@ -79,6 +98,7 @@ pub struct Reader {
     pending: Vec<u8>,
     to_head: bool,
     interim: usize,
+    before: Option<Before>,
     pub status: u16,
     /// Whether the connection may be used again.
     pub keep_alive: bool,
@@ -98,6 +118,7 @@ impl Default for Reader {
             pending: Vec::new(),
             to_head: false,
             interim: 0,
+            before: None,
             status: 0,
             keep_alive: false,
             head_bytes: 0,
@@ -180,6 +201,10 @@ impl Reader {
             Error::TooLarge => Invalid::HeadTooLarge,
             Error::NotHttp | Error::InvalidHeaderLine => Invalid::Head,
         };
+        if let Some((length, meaning)) = self.known(input) {
+            self.begin_body(meaning, input.get(..length).unwrap_or_default());
+            return Ok(length);
+        }
         let before = self.pending.len();
         let mut pending = std::mem::take(&mut self.pending);
         if before > 0 {
@@ -205,6 +230,15 @@ impl Reader {
         Ok(taken)
     }
 
+    /// The length and meaning of a head that is the same as the one before.
+    fn known(&self, input: &[u8]) -> Option<(usize, Meaning)> {
+        let before = self.before.as_ref()?;
+        let is_same = self.pending.is_empty()
+            && before.to_head == self.to_head
+            && input.starts_with(&before.bytes);
+        is_same.then_some((before.bytes.len(), before.meaning))
+    }
+
     /// The head is whole: what follows it?
     fn settle(&mut self, bytes: &[u8]) -> Result<(), Invalid> {
         let head = self.parser.head();
@@ -224,21 +258,49 @@ impl Reader {
             .iter()
             .filter(|field| field.known == Known::Connection)
             .map(|field| field.value.of(bytes));
-        self.keep_alive = keeps_alive(connection, head.version)
-            && framing != Framing::UntilClose
-            && head.status != 101;
-        self.status = head.status;
+        let meaning = Meaning {
+            status: head.status,
+            keep_alive: keeps_alive(connection, head.version)
+                && framing != Framing::UntilClose
+                && head.status != 101,
+            framing,
+        };
+        self.remember(bytes, meaning);
+        self.begin_body(meaning, bytes);
+        Ok(())
+    }
+
+    fn remember(&mut self, bytes: &[u8], meaning: Meaning) {
+        if bytes.len() > COMPARED_MAX {
+            self.before = None;
+            return;
+        }
+        let mut kept = self
+            .before
+            .take()
+            .map_or_else(Vec::new, |before| before.bytes);
+        kept.clear();
+        kept.extend_from_slice(bytes);
+        self.before = Some(Before {
+            bytes: kept,
+            to_head: self.to_head,
+            meaning,
+        });
+    }
+
+    fn begin_body(&mut self, meaning: Meaning, bytes: &[u8]) {
+        self.status = meaning.status;
+        self.keep_alive = meaning.keep_alive;
         self.head_bytes = bytes.len() as u64;
         if self.kept.max > 0 || self.kept.always_head {
             self.kept.head.extend_from_slice(bytes);
         }
-        self.state = match framing {
+        self.state = match meaning.framing {
             Framing::None | Framing::Length(0) => State::Done,
             Framing::Length(length) => State::Length(length),
             Framing::Chunked => State::Chunked(Decoder::new()),
             Framing::UntilClose => State::UntilClose,
         };
-        Ok(())
     }
 
     /// The head of a response that did not come as bytes of HTTP/1.
@@ -350,6 +412,39 @@ mod tests {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n";
         assert_eq!(read(head, 3, true), Ok((true, 200, true, String::new())));
         assert_eq!(read(head, 3, false), Ok((false, 200, true, String::new())));
+    }
+
+    /// Heads that are those of the response before, and heads that only begin as they do.
+    #[test]
+    fn a_head_that_comes_again_means_the_same() {
+        let mut reader = Reader::default();
+        let ok = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n";
+        let longer = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\n";
+        let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        for (head, body, to_head, keep_alive) in [
+            (ok, "abc", false, true),
+            (ok, "xyz", false, true),
+            (ok, "", true, true),
+            (ok, "abc", false, true),
+            (longer, "abc", false, false),
+            (longer, "abc", false, false),
+            (ok, "abc", false, true),
+            (chunked, "1\r\na\r\n0\r\n\r\n", false, true),
+            (chunked, "0\r\n\r\n", false, true),
+        ] {
+            let text = format!("{head}{body}");
+            for split in 0..text.len() {
+                reader.start(to_head, 0);
+                reader.kept.always_head = true;
+                let (first, second) = text.as_bytes().split_at(split);
+                reader.feed(first).unwrap();
+                reader.feed(second).unwrap();
+                assert!(reader.is_done(), "{text:?} at {split}");
+                assert_eq!((reader.status, reader.keep_alive), (200, keep_alive));
+                assert_eq!(reader.head_bytes as usize, head.len());
+                assert_eq!(reader.kept.head, head.as_bytes());
+            }
+        }
     }
 
     #[test]
