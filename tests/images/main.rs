@@ -224,19 +224,27 @@ fn hostile_pictures_are_refused() {
             &[415],
         ),
     ];
-    let running = start("image_timeout 5s;", |root| {
+    let inside = "image_timeout 5s; location /animated/ { image_animation on; alias html/; }";
+    let running = start(inside, |root| {
         for (name, bytes, _) in files {
             fs::write(root.join(name), bytes).unwrap();
         }
     });
     for (name, _, statuses) in files {
         for wish in ["dw=10", "of=png", "dw=10,e=gd,of=jpg"] {
+            let begun = Instant::now();
             let status = running
                 .get(&format!("/small_light({wish})/{name}"), "")
                 .status();
             assert!(statuses.contains(&status), "{name} with {wish}: {status}");
+            // A second on a machine that does nothing else.
+            assert!(begun.elapsed() < Duration::from_secs(10), "{name}");
         }
     }
+    let path = "/animated/frames.gif?small_light(dw=10)";
+    assert_eq!(running.get(path, "").status(), 413, "all the frames");
+    let most_kb = running.memory_kb();
+    assert!(most_kb < 150_000, "{most_kb} kB");
     // An empty file is no business of small_light's.
     assert_eq!(running.count("under_way"), 0);
 }
@@ -372,6 +380,18 @@ impl Running {
                 && !status_line(&process, "State").starts_with('Z');
             is_ours.then_some(process)
         })
+    }
+
+    /// The most memory that a worker ever had.
+    fn memory_kb(&self) -> u64 {
+        let master = self.server.pid().to_string();
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let names = processes.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let workers = names.filter(|process| status_line(process, "PPid") == master);
+        let most = workers.map(|worker| status_line(&worker, "VmHWM"));
+        most.flat_map(|text| text.trim_end_matches(" kB").parse())
+            .max()
+            .expect("a worker")
     }
 
     fn signal_helper(&self, signal: rustix::process::Signal) {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What an entry's text begins with. Another number: what is made of the same wish is another picture.
-pub const PREFIX: &[u8] = b"image 2 ";
+pub const PREFIX: &[u8] = b"image 3 ";
 /// Larger pictures are sent from their file.
 const MEMORY_MAX: u64 = 256 * 1024;
 /// Seconds between two lines about a directory that takes nothing.

@@ -49,6 +49,8 @@ impl Negotiated {
     /// The format for a source of this one.
     fn choose(self, source: Format) -> Format {
         match source {
+            // Without loss WebP is the smaller one, and it holds animations.
+            Format::Png | Format::Gif if self.webp => Format::Webp,
             _ if self.avif && Format::Avif.can_write() => Format::Avif,
             _ if self.webp => Format::Webp,
             Format::Webp | Format::Avif => Format::Png,
