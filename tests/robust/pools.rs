@@ -464,6 +464,90 @@ fn ask_by_fastcgi(stream: &mut (impl Read + Write), script: &Path, body: &[u8]) 
     output
 }
 
+/// nginx as other web servers have it, asking a pool from an address of the given location; `None` where it is not installed.
+fn nginx_before(site: &Site, port: u16, pool: u16) -> Option<std::process::Child> {
+    let script = site.file("html/pid.php");
+    let (directory, script) = (site.file("."), script.display());
+    let locations: String = [1, 2]
+        .map(|last| {
+            format!(
+                "location /{last} {{ fastcgi_bind 127.0.0.{last}; fastcgi_pass 127.0.0.1:{pool}; }}"
+            )
+        })
+        .concat();
+    let text = format!(
+        "daemon off; master_process off; pid front.pid; events {{}}\n\
+         http {{ access_log off; client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3; uwsgi_temp_path t4;\n\
+         scgi_temp_path t5; fastcgi_param SCRIPT_FILENAME {script}; fastcgi_param SCRIPT_NAME /pid.php;\n\
+         fastcgi_param REQUEST_METHOD GET; server {{ listen 127.0.0.1:{port}; {locations} }} }}\n"
+    );
+    std::fs::write(site.file("front.conf"), text).expect("our directory");
+    let program = Path::new("/usr/sbin/nginx");
+    if !program.exists() {
+        eprintln!("skipped: there is no nginx");
+        return None;
+    }
+    let started = std::process::Command::new(program)
+        .arg("-p")
+        .arg(&directory)
+        .arg("-c")
+        .arg(site.file("front.conf"))
+        .arg("-e")
+        .arg(site.file("front.log"))
+        .spawn();
+    Some(started.expect("it starts"))
+}
+
+#[test]
+fn a_pool_listens_on_tcp_for_those_who_may() {
+    let Some(site) = site("pm static; pm.max_children 1;") else {
+        return;
+    };
+    let free = || {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        listener.local_addr().expect("it has one").port()
+    };
+    let (pool, front) = (free(), free());
+    configure(
+        &site,
+        &format!(
+            "pm static; pm.max_children 1; listen 127.0.0.1:{pool}; listen.allowed_clients 127.0.0.1;"
+        ),
+    );
+    site.signal("HUP");
+    wait_for("the port", || TcpStream::connect(("127.0.0.1", pool)).ok());
+    let script = site.file("html/length.php");
+    let mut allowed = TcpStream::connect(("127.0.0.1", pool)).expect("it listens");
+    let output = ask_by_fastcgi(&mut allowed, &script, b"abc");
+    assert!(output.ends_with(b"\r\n\r\n3"), "{output:?}");
+    let refused = Client::connect_from([127, 0, 0, 2].into(), pool).expect("it listens");
+    assert_eq!(refused.into_stream().read(&mut [0; 10]).unwrap_or(0), 0);
+    let told = "Connection disallowed: IP address '127.0.0.2' has been dropped.";
+    wait_for("a word about it", || {
+        site.log().contains(told).then_some(())
+    });
+    let Some(mut nginx) = nginx_before(&site, front, pool) else {
+        return;
+    };
+    let ask = |path: &str| {
+        let mut stream = TcpStream::connect(("127.0.0.1", front)).ok()?;
+        stream.write_all(request(path, "close").as_bytes()).ok()?;
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).ok()?;
+        Some(reply)
+    };
+    let served = wait_for("nginx", || ask("/1"));
+    let dropped = ask("/2");
+    nginx.kill().expect("it runs");
+    nginx.wait().expect("it ends");
+    let child = settled(&site, 1)[0];
+    assert!(
+        served.starts_with("HTTP/1.1 200 ") && served.contains(&format!("\r\n{child}\r\n")),
+        "{served}"
+    );
+    assert!(dropped.is_some_and(|reply| reply.starts_with("HTTP/1.1 502 ")));
+}
+
 #[test]
 fn other_programs_can_ask_a_pool() {
     let pool = |path: &Path| {
