@@ -23,6 +23,8 @@ enum Backend {
     Fpm,
     /// Gannet's own pool, on the example's gannet.conf.
     Pool,
+    /// The same, secured.
+    PoolOverHttp2,
     /// Gannet's own pool out of php-fpm's file as Debian's package has it.
     DebianPool,
 }
@@ -46,10 +48,11 @@ fn main() {
         (Program::nginx(), Backend::Fpm),
         (gannet.clone(), Backend::Fpm),
         (gannet.clone(), Backend::Pool),
-        (gannet, Backend::DebianPool),
+        (gannet.clone(), Backend::DebianPool),
     ] {
         trials.push(trial(program, backend));
     }
+    trials.push(chromium(gannet));
     libtest_mimic::run(&arguments, trials).exit();
 }
 
@@ -58,7 +61,7 @@ fn trial(program: Option<Program>, backend: Backend) -> Trial {
     let kind = program.as_ref().map_or(Kind::Nginx, |program| program.kind);
     let (name, runs_php) = match backend {
         Backend::Fpm => ("php_fpm", php::fpm().is_some()),
-        Backend::Pool => ("php_pool", php::cgi().is_some()),
+        Backend::Pool | Backend::PoolOverHttp2 => ("php_pool", php::cgi().is_some()),
         Backend::DebianPool => ("debians_pool_file", php::cgi().is_some()),
     };
     let name = format!("{}/gallery/{name}", kind.as_str());
@@ -78,6 +81,47 @@ fn trial(program: Option<Program>, backend: Backend) -> Trial {
             .with_kind(missing)
             .with_ignored_flag(true),
         None => Trial::test(name, run),
+    }
+}
+
+/// A browser loads a page with its pictures over HTTP/2.
+fn chromium(program: Option<Program>) -> Trial {
+    const NAME: &str = "gannet/gallery/in_chromium_over_http2";
+    let runs = Command::new("chromium").arg("--version").output().is_ok();
+    let missing = match (php::command_line(), php::cgi()) {
+        (Some(_), Some(_)) if runs => None,
+        (Some(_), Some(_)) => Some("chromium is not installed"),
+        _ => Some("PHP with gd and sqlite, or php-cgi, is not installed"),
+    };
+    match (missing, program) {
+        (None, Some(program)) => Trial::test(NAME, move || Ok(loads(&program)?)),
+        (missing, _) => Trial::test(NAME, || Ok(()))
+            .with_kind(missing.unwrap_or("no gannet"))
+            .with_ignored_flag(true),
+    }
+}
+
+fn loads(program: &Program) -> Outcome {
+    let site = Site::start(program, Backend::PoolOverHttp2)?;
+    let profile = Directory::create();
+    let browser = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu"])
+        .args(["--disable-dev-shm-usage", "--ignore-certificate-errors"])
+        .args(["--dump-dom", "--virtual-time-budget=3000"])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg(format!("https://127.0.0.1:{}/gallery/2", site.secured.port))
+        .output();
+    let output = browser.map_err(|error| error.to_string())?;
+    let page = String::from_utf8_lossy(&output.stdout);
+    if page.matches("/picture/").count() != 4 {
+        return Err(format!("no page: {page}"));
+    }
+    let seen = fs::read_to_string(site.directory.path().join("seen.log")).unwrap_or_default();
+    let pictures = seen.matches("HTTP/2.0 h2 200 /thumbs/").count();
+    let has_all = pictures >= 4 && seen.contains("HTTP/2.0 h2 200 /style.css");
+    match has_all && seen.lines().all(|line| line.starts_with("HTTP/2.0 h2 ")) {
+        true => Ok(()),
+        false => Err(format!("what it asked for: {seen}\n{}", site.log())),
     }
 }
 
@@ -139,12 +183,13 @@ struct Site {
     _server: Server,
     _fpm: Option<Fpm>,
     port: Lease,
+    secured: Lease,
     directory: Directory,
 }
 
 impl Site {
     fn start(program: &Program, backend: Backend) -> Result<Site, String> {
-        let (directory, port) = (Directory::create(), ports::lease());
+        let (directory, port, secured) = (Directory::create(), ports::lease(), ports::lease());
         let path = directory.path();
         copy(&example(), path).map_err(|error| format!("copying the example: {error}"))?;
         let php = php::command_line().ok_or("no PHP")?;
@@ -162,13 +207,16 @@ impl Site {
                 let program = php::fpm().ok_or("no php-fpm")?;
                 (Some(Fpm::start(&program, path, FPM_POOL)?), "nginx.conf")
             }
-            Backend::Pool => (None, "gannet.conf"),
+            Backend::Pool | Backend::PoolOverHttp2 => (None, "gannet.conf"),
             Backend::DebianPool => (None, "nginx.conf"),
         };
         let text = fs::read_to_string(path.join(name)).map_err(|error| error.to_string())?;
         let mut conf = configuration(&text, path, port.port, program.kind);
         if let Some(fpm) = &fpm {
             conf = conf.replace(&format!("unix:{DEBIAN_SOCKET}"), &fpm.address());
+        }
+        if backend == Backend::PoolOverHttp2 {
+            conf = over_http2(&conf, path, secured.port);
         }
         if backend == Backend::DebianPool {
             let include = format!("http {{\nphp_pool_include {DEBIAN_POOL};\n");
@@ -184,6 +232,7 @@ impl Site {
             _server: Server::start(program, path)?,
             _fpm: fpm,
             port,
+            secured,
             directory,
         })
     }
@@ -249,6 +298,21 @@ fn configuration(text: &str, path: &Path, port: u16, kind: Kind) -> String {
     let user = if is_root() { "user root;\n" } else { "" };
     let moved = moved.replace("http {\n", &format!("http {{\n{temporary}"));
     format!("daemon off;\n{user}pid {path}/pid;\nerror_log {path}/error.log info;\n{moved}")
+}
+
+/// The same, spoken to by TLS, with a log of what was asked for.
+fn over_http2(text: &str, path: &Path, port: u16) -> String {
+    let path = path.display();
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls");
+    let own = own.display();
+    let format =
+        "http {\nlog_format seen '$server_protocol $ssl_alpn_protocol $status $request_uri';\n";
+    let server = format!(
+        "server {{\nlisten 127.0.0.1:{port} ssl; http2 on; access_log {path}/seen.log seen;\n\
+         ssl_certificate {own}/certificate.pem; ssl_certificate_key {own}/key.pem;\n"
+    );
+    text.replacen("http {\n", format, 1)
+        .replacen("server {\n", &server, 1)
 }
 
 fn copy(source: &Path, target: &Path) -> std::io::Result<()> {

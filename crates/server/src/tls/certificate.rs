@@ -70,7 +70,7 @@ pub fn key(text: &[u8], passwords: &[Vec<u8>]) -> Result<PrivateKeyDer<'static>,
             Failure::WrongPassword => {
                 "(SSL: error:1C800064:Provider routines::bad decrypt)".to_owned()
             }
-            Failure::Unknown => "(SSL: the key's encryption is not known)".to_owned(),
+            Failure::Unknown => "(SSL: the key is encrypted by something else than AES)".to_owned(),
         });
     }
     match PrivateKeyDer::from_pem_slice(text) {
