@@ -178,6 +178,7 @@ impl Service<Arc<Config>> for Running {
             worker.tell(Command::Stop);
         }
         self.workers.into_iter().for_each(Worker::join);
+        crate::cache::zone::close_all();
         crate::store::close_all();
         if let Some(keeper) = &self.keeper {
             keeper.stop();

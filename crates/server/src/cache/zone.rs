@@ -38,6 +38,8 @@ const CAUSES_MAX: usize = 64;
 /// How often the same trouble is told.
 const TOLD_AGAIN: Duration = Duration::from_secs(60);
 const PARTS: usize = 16;
+/// How long the end of the process may be put off for what is on its way to the disk.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
 /// Bytes of a body that are copied at once.
 const PIECE: usize = 64 * 1024;
 /// Bytes of an entry in memory, for the estimate of how many there will be.
@@ -140,8 +142,8 @@ pub struct Zone {
     /// Failures that are kept, with their time.
     failures: Mutex<Table<(u16, i64)>>,
     uses: Mutex<Table<u64>>,
-    /// Entries on their way to the disk.
-    writing: Mutex<Table<Arc<Entry>>>,
+    /// Entries on their way to the disk, with their groups.
+    writing: Mutex<Table<(Arc<Entry>, u64)>>,
     /// Forms that are being made in pieces.
     making: Mutex<HashSet<Key, foldhash::fast::RandomState>>,
     bans: Bans,
@@ -163,6 +165,23 @@ static ZONES: Mutex<Option<ByName>> = Mutex::new(None);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The process ends: what is on its way to the disk is written, as far as that takes no time.
+pub fn close_all() {
+    let end = Instant::now() + CLOSE_MAX;
+    let zones: Vec<Arc<Zone>> = lock(&ZONES)
+        .iter()
+        .flat_map(|zones| zones.values().cloned())
+        .collect();
+    for zone in zones {
+        let left: Vec<(Arc<Entry>, u64)> = lock(&zone.writing).values().cloned().collect();
+        for (entry, group) in left {
+            if Instant::now() < end {
+                zone.write(&entry, group);
+            }
+        }
+    }
 }
 
 impl Zone {
@@ -363,7 +382,7 @@ impl Zone {
         if group == 0 || length <= MEMORY_BODY_MAX {
             self.memory.insert(key, Arc::clone(&entry));
         }
-        lock(&self.writing).insert(key, Arc::clone(&entry));
+        lock(&self.writing).insert(key, (Arc::clone(&entry), group));
         let zone = Arc::clone(self);
         // Nobody waits for it.
         drop(tokio::task::spawn_blocking(move || {
@@ -375,7 +394,8 @@ impl Zone {
     /// Writes an entry to the disk, unless it was purged or another one came in its place.
     fn write(&self, entry: &Arc<Entry>, group: u64) {
         let key = entry.key();
-        let own = |known: Option<&Arc<Entry>>| known.map(|known| Arc::ptr_eq(known, entry));
+        let own =
+            |known: Option<&(Arc<Entry>, u64)>| known.map(|(known, _)| Arc::ptr_eq(known, entry));
         if own(lock(&self.writing).get(&key)) != Some(true) {
             return;
         }

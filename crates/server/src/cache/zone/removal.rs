@@ -103,7 +103,7 @@ impl Zone {
                 break;
             }
             // What is still on its way to the disk is met there the next time.
-            let numbers = |entry: &Arc<Entry>| entry.number.load(Ordering::Relaxed);
+            let numbers = |(entry, _): &(Arc<Entry>, u64)| entry.number.load(Ordering::Relaxed);
             let oldest = lock(&self.writing).values().map(numbers).min();
             for (key, entry) in self.memory.iter() {
                 self.clear_memory(key, &entry, &all);
