@@ -38,6 +38,9 @@ const CAUSES_MAX: usize = 64;
 /// How often the same trouble is told.
 const TOLD_AGAIN: Duration = Duration::from_secs(60);
 const PARTS: usize = 16;
+/// Bytes of entries on their way to the disk; what comes beyond them is written at once, so that a slow disk slows down
+/// who fills the zone and not the memory grows.
+const WRITING_MAX: u64 = 16 * 1024 * 1024;
 /// How long the end of the process may be put off for what is on its way to the disk.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 /// Bytes of a body that are copied at once.
@@ -144,6 +147,8 @@ pub struct Zone {
     uses: Mutex<Table<u64>>,
     /// Entries on their way to the disk, with their groups.
     writing: Mutex<Table<(Arc<Entry>, u64)>>,
+    /// What they take in memory.
+    writing_bytes: AtomicU64,
     /// Forms that are being made in pieces.
     making: Mutex<HashSet<Key, foldhash::fast::RandomState>>,
     bans: Bans,
@@ -184,6 +189,30 @@ pub fn close_all() {
     }
 }
 
+/// An entry's way to the disk; its bytes count until it is over.
+struct Way {
+    zone: Arc<Zone>,
+    bytes: u64,
+}
+
+impl Way {
+    fn begin(zone: &Arc<Zone>, bytes: u64) -> Way {
+        zone.writing_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Way {
+            zone: Arc::clone(zone),
+            bytes,
+        }
+    }
+}
+
+impl Drop for Way {
+    fn drop(&mut self) {
+        self.zone
+            .writing_bytes
+            .fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 impl Zone {
     /// The process's zone of this path. Touches no file.
     #[must_use]
@@ -211,6 +240,7 @@ impl Zone {
             failures: Mutex::default(),
             uses: Mutex::default(),
             writing: Mutex::default(),
+            writing_bytes: AtomicU64::new(0),
             making: Mutex::default(),
             bans: Bans::default(),
             is_clearing: AtomicBool::new(false),
@@ -383,12 +413,16 @@ impl Zone {
             self.memory.insert(key, Arc::clone(&entry));
         }
         lock(&self.writing).insert(key, (Arc::clone(&entry), group));
-        let zone = Arc::clone(self);
+        let way = Way::begin(self, entry.memory());
+        let write = move || {
+            way.zone.write(&entry, group);
+            former.iter().for_each(|slot| way.zone.discard(slot));
+        };
+        if self.writing_bytes.load(Ordering::Relaxed) > WRITING_MAX {
+            return write();
+        }
         // Nobody waits for it.
-        drop(tokio::task::spawn_blocking(move || {
-            zone.write(&entry, group);
-            former.iter().for_each(|slot| zone.discard(slot));
-        }));
+        drop(tokio::task::spawn_blocking(write));
     }
 
     /// Writes an entry to the disk, unless it was purged or another one came in its place.
