@@ -2,6 +2,7 @@
 //! the process's: they outlive reloads.
 
 mod removal; // what goes out of it
+mod way; // what is on its way to the disk
 
 use super::bans::{self, Bans, Verdict};
 use super::entry::{Entry, Facts, variant_text};
@@ -38,9 +39,6 @@ const CAUSES_MAX: usize = 64;
 /// How often the same trouble is told.
 const TOLD_AGAIN: Duration = Duration::from_secs(60);
 const PARTS: usize = 16;
-/// Bytes of entries on their way to the disk; what comes beyond them is written at once, so that a slow disk slows down
-/// who fills the zone and not the memory grows.
-const WRITING_MAX: u64 = 16 * 1024 * 1024;
 /// How long the end of the process may be put off for what is on its way to the disk.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 /// Bytes of a body that are copied at once.
@@ -186,30 +184,6 @@ pub fn close_all() {
                 zone.write(&entry, group);
             }
         }
-    }
-}
-
-/// An entry's way to the disk; its bytes count until it is over.
-struct Way {
-    zone: Arc<Zone>,
-    bytes: u64,
-}
-
-impl Way {
-    fn begin(zone: &Arc<Zone>, bytes: u64) -> Way {
-        zone.writing_bytes.fetch_add(bytes, Ordering::Relaxed);
-        Way {
-            zone: Arc::clone(zone),
-            bytes,
-        }
-    }
-}
-
-impl Drop for Way {
-    fn drop(&mut self) {
-        self.zone
-            .writing_bytes
-            .fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -413,12 +387,12 @@ impl Zone {
             self.memory.insert(key, Arc::clone(&entry));
         }
         lock(&self.writing).insert(key, (Arc::clone(&entry), group));
-        let way = Way::begin(self, entry.memory());
+        let way = way::Way::begin(self, entry.memory());
         let write = move || {
             way.zone.write(&entry, group);
             former.iter().for_each(|slot| way.zone.discard(slot));
         };
-        if self.writing_bytes.load(Ordering::Relaxed) > WRITING_MAX {
+        if self.has_too_many_on_their_way() {
             return write();
         }
         // Nobody waits for it.
